@@ -11,6 +11,7 @@
 #include "codegen/c_like/c_like.h"
 #include "codegen/object_cache.h"
 #include "codegen/version.h"
+#include "compile/blame_rules.h"
 #include "compile/plan_file.h"
 #include "compile/plan_search.h"
 #include "compile/search_log.h"
@@ -139,8 +140,10 @@ std::shared_ptr<KernelPlanner> planner_of(const Options& options, std::shared_pt
 /// The pass list (compile/pass_list.h), then code: none while a log is replayed, since nothing runs.
 Result<BuiltPlan> build(const Module& module, const Options& options, std::shared_ptr<PlanFile> file,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
+  const auto begin = std::chrono::steady_clock::now();
   BuiltPlan built;
   built.chooser = planner_of(options, std::move(file), pinned);
+  built.rules = options.rules.set;
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner, options.rules);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
@@ -155,6 +158,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options, std::share
   watch.lap("code");
   plan->devices = places_of(module, options);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
+  built.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return built;
 }
 
@@ -421,8 +425,15 @@ Result<Compiled> compile(const Module& module, const Options& options) {
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
   const auto plan_file = plan_file_of(with);
   if (!plan_file) return plan_file.failure();
-  const PlanMaker make = [&](const std::map<Hash128, std::string>& pinned) {
-    return build(work, with, *plan_file, pinned, watch);
+  const std::shared_ptr<const RuleSet> every_rule = with.rules.set;
+  const PlanMaker make = [&](const PlanRequest& request) {
+    std::vector<std::string> forbidden = request.forbidden;
+    if (with.tuning) {
+      result.blamed = quarantined_rules(*with.tuning, *every_rule);
+      for (const BlamedRule& rule : result.blamed) forbidden.push_back(rule.name);
+    }
+    with.rules.set = RuleSet::without(every_rule, forbidden);
+    return build(work, with, *plan_file, request.pinned, watch);
   };
   auto built = make({});
   if (!built) return built.failure();
@@ -474,6 +485,9 @@ std::string Compiled::report() const {
   for (size_t i = 0; i < schedules.size(); i++)
     out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
   for (const RegionReport& region : regions) out += to_string(region);
+  for (const BlamedRule& rule : blamed)
+    out += fmt::format("the rule {} is not used: {}{}\n", rule.name, rule.cause,
+                       rule.reproducer.empty() ? "" : "; reproducer in " + rule.reproducer);
   for (const PassTime& time : times) out += fmt::format("{:<10}{:8.1f} ms\n", time.name, time.ms);
   return out + passes.to_string();
 }

@@ -66,6 +66,7 @@ struct Compiled {
   std::vector<KernelReport> choices;        ///< of each kernel: why this schedule
   std::vector<RegionReport> regions;        ///< what the rules have found
   std::vector<search::TuningEntry> entries; ///< what a plan's file has of it (compile/plan_file.h)
+  std::vector<BlamedRule> blamed;           ///< rules that took no part, since they are in quarantine
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };

@@ -119,6 +119,10 @@ std::optional<std::string> KernelPlanner::kept(const search::TuningKey& key) con
   return entry ? std::optional(entry->schedule) : std::nullopt;
 }
 
+bool KernelPlanner::is_quarantined(const search::TuningKey& key, const std::string& text) const {
+  return options_.cache && options_.cache->quarantined(key, text);
+}
+
 search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::CpuTarget& target,
                                    int threads) {
   search::BuildOptions build;

@@ -100,6 +100,8 @@ public:
   search::TuningKey region_key(const Hash128& structure) const;
   /// What is pinned for this key, else what the plan's file has, else the cache.
   std::optional<std::string> kept(const search::TuningKey& key) const;
+  /// The plan of this name gave other results, here or in another search.
+  bool is_quarantined(const search::TuningKey& key, const std::string& text) const;
   search::BuildOptions build_options(int threads) const {
     return compile::build_options(options_.limits, options_.target, threads);
   }

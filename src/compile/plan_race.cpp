@@ -2,11 +2,14 @@
 #include "compile/plan_race.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/contains.h"
 #include "base/thread_pool.h"
+#include "compile/blame_rules.h"
 #include "compile/compare_programs.h"
 #include "search/measure_lock.h"
 #include "search/measure_log.h"
 #include "search/race.h"
+#include "search/select.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
@@ -53,20 +56,24 @@ public:
       : options_(options), make_(make), built_(built), bound_(bound), seconds_(seconds), summary_(summary),
         regions_(built.builder->regions()) {}
 
-  Result<void> run() {
+  /// Whether a rule or a plan went into quarantine with which the program was made: it begins anew.
+  Result<bool> run() {
     const std::vector<Alternative> all = alternatives_of(regions_);
-    if (all.empty() || is_over("there is no time for plans of regions", least_seconds)) return {};
+    if (all.empty() || is_over("there is no time for plans of regions", least_seconds)) return false;
     std::optional<ThreadPool> own;
     ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
     ProgramRace race(race_options(options_, built_, pool, bound_));
     const auto first = race.add(built_.plan);
     if (!first) {
       summary_.notes.push_back("plans of regions were not measured: " + first.error());
-      return {};
+      return false;
     }
     const auto lock = lock_to_measure(options_);
     if (!lock) return lock.failure();
-    if (lock->stopped) return {};
+    if (lock->stopped) return false;
+    auto right = check_first(race, *first);
+    if (!right) return right.failure();
+    if (!*right) return true;
     int best = *first;
     double longest = 0; // of the tries so far: what does not fit is not begun
     for (size_t k = 0; k < all.size(); ++k) {
@@ -78,17 +85,18 @@ public:
       const double start = now();
       auto taken = try_one(race, best, all[k], left() / double(all.size() - k));
       if (!taken) return taken.failure();
+      if (blamed_) return true;
       longest = std::max(longest, now() - start);
       if (*taken < 0) continue;
       race.drop(best);
       best = *taken;
     }
-    if (winners_.empty()) return {};
+    if (winners_.empty()) return false;
     for (const auto& [region, plan] : winners_) keep(region, plan);
     auto made = make_({});
     if (!made) return made.failure();
     built_ = std::move(*made);
-    return {};
+    return false;
   }
 
 private:
@@ -135,7 +143,7 @@ private:
       log_info("{}: {}", name_of(a), why);
       return -1;
     };
-    auto made = make_(pinned);
+    auto made = make_({pinned});
     if (!made) return lost(made.error());
     const auto program = race.add(made->plan);
     if (!program) return lost(program.error());
@@ -150,6 +158,9 @@ private:
       ++summary_.rejected["wrong"];
       summary_.notes.push_back(fmt::format("{} gives other results: {}", name_of(a), *different));
       options_.tuning->quarantine(*region.key, text, *different, "");
+      blame(region.rules, *different, [&](const std::vector<std::string>& forbidden) {
+        return region_is_wrong(race, best, a.region, forbidden);
+      });
       return -1;
     }
     ++summary_.region_plans;
@@ -164,6 +175,98 @@ private:
     race.drop(*program);
     return lost(fmt::format("a step takes {} in place of {}{}", human_time(compared->times.second),
                             human_time(compared->times.first), compared->where));
+  }
+
+  // ---- what is wrong, and why ----
+
+  /// The terms as they came, in all regions: what the rules are held against.
+  std::map<Hash128, std::string> as_written() const {
+    std::map<Hash128, std::string> pinned;
+    for (const RegionReport& region : regions_)
+      for (const RegionPlanReport& plan : region.plans)
+        if (plan.written) pinned[region.key->hash()] = plan_text(plan.name);
+    return pinned;
+  }
+
+  /// Is the program that the race begins with right? Where it is not, what made it wrong is in quarantine now.
+  Result<bool> check_first(ProgramRace& race, int first) {
+    std::vector<std::string> chain;
+    for (const RegionReport& region : regions_)
+      if (!region.plans.empty() && !region.plans[region.taken].written)
+        for (const std::string& rule : region.rules)
+          if (!contains(chain, rule)) chain.push_back(rule);
+    if (chain.empty()) return true;
+    auto made = make_({as_written()});
+    if (!made) return made.failure();
+    const auto written = race.add(made->plan);
+    if (!written) {
+      summary_.notes.push_back("what the rules made of the program was not checked: " + written.error());
+      return true;
+    }
+    const auto different = race.difference(*written, first);
+    if (!different) summary_.notes.push_back("what the rules made of it cannot be checked: " + different.error());
+    if (!different || different->empty()) {
+      race.drop(*written);
+      return true;
+    }
+    ++summary_.mismatches;
+    ++summary_.rejected["wrong"];
+    summary_.notes.push_back("what the rules made of the program gives other results: " + *different);
+    blame(chain, *different,
+          [&](const std::vector<std::string>& forbidden) { return is_wrong(race, *written, {{}, forbidden}); });
+    if (!blamed_) forbid_plans(race, *written, *different);
+    return !blamed_;
+  }
+
+  bool is_wrong(ProgramRace& race, int right, const PlanRequest& request) {
+    auto made = make_(request);
+    if (!made) return false;
+    const auto program = race.add(made->plan);
+    if (!program) return false;
+    const auto different = race.difference(right, *program);
+    race.drop(*program);
+    return different && !different->empty();
+  }
+
+  /// Does any plan of the region give other results, without these rules?
+  bool region_is_wrong(ProgramRace& race, int right, size_t r, const std::vector<std::string>& forbidden) {
+    auto made = make_({{}, forbidden});
+    if (!made || r >= made->builder->regions().size()) return false;
+    const RegionReport region = made->builder->regions()[r];
+    return std::ranges::any_of(region.plans, [&](const RegionPlanReport& plan) {
+      return !plan.written &&
+             is_wrong(race, right, {{{region.key->hash(), plan_text(plan.name)}}, forbidden});
+    });
+  }
+
+  void blame(const std::vector<std::string>& chain, const std::string& cause,
+             const std::function<bool(const std::vector<std::string>&)>& wrong) {
+    if (!built_.rules) return;
+    const auto stop = [&] {
+      return search::yes(options_.log.get(), "somebody asks to stop",
+                         [&] { return options_.search.stop && options_.search.stop(); });
+    };
+    const std::vector<std::string> names = rules_to_blame(*built_.rules, chain, wrong, stop);
+    if (names.empty()) return;
+    const auto blamed = quarantine_rules(*options_.tuning, *built_.rules, names, cause,
+                                         search::reproducer_folder(options_.reproducers),
+                                         {{"module.lum", to_string(built_.builder->module())}},
+                                         !search::replays(options_.log.get()));
+    summary_.blamed.insert(summary_.blamed.end(), blamed.begin(), blamed.end());
+    blamed_ = true;
+  }
+
+  /// No rule alone is to blame: plans of regions with which alone the program is wrong.
+  void forbid_plans(ProgramRace& race, int right, const std::string& cause) {
+    for (const RegionReport& region : regions_) {
+      if (region.plans.empty() || region.plans[region.taken].written) continue;
+      auto pinned = as_written();
+      const std::string text = plan_text(region.plans[region.taken].name);
+      pinned[region.key->hash()] = text;
+      if (!is_wrong(race, right, {pinned})) continue;
+      options_.tuning->quarantine(*region.key, text, cause, "");
+      blamed_ = true;
+    }
   }
 
   void take(const Alternative& a, const ProgramRace::Times& times) {
@@ -195,6 +298,7 @@ private:
   SearchSummary& summary_;
   const std::vector<RegionReport> regions_; // of the program that the race began with
   std::map<size_t, Winner> winners_;        // by region
+  bool blamed_ = false;                     // something is in quarantine that the program was made with
   const double begin_ = now(), waited_ = search::MeasureLock::waited();
 };
 
@@ -202,7 +306,17 @@ private:
 
 Result<void> race_regions(const Options& options, const PlanMaker& make, BuiltPlan& built,
                           const ExprMap<int64_t>& bound, double seconds, SearchSummary& summary) {
-  return PlanRace(options, make, built, bound, seconds, summary).run();
+  constexpr int most_rounds = 8; // each leaves out at least one rule or plan
+  const double begin = now();
+  for (int round = 0; round < most_rounds; ++round) {
+    auto again = PlanRace(options, make, built, bound, seconds - (now() - begin), summary).run();
+    if (!again) return again.failure();
+    if (!*again) return {};
+    auto made = make({});
+    if (!made) return made.failure();
+    built = std::move(*made);
+  }
+  return {};
 }
 
 Result<MeasureTurn> lock_to_measure(const Options& options) {

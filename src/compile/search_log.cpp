@@ -2,6 +2,7 @@
 #include "compile/search_log.h"
 #include "base/file.h"
 #include "base/program_hash.h"
+#include "compile/blame_rules.h"
 #include "search/measure_log.h"
 #include <fmt/format.h>
 
@@ -98,6 +99,7 @@ std::shared_ptr<search::TuningCache> begin_search(search::MeasureLog& log, const
   if (there.text != here)
     throw Error(fmt::format("the log {} is of another model, or of other sizes, rules or options of it",
                             options.search.log.replay));
+  log.uses(rule_key());
   return log.cache_for(options.tuning);
 }
 

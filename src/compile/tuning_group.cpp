@@ -63,6 +63,9 @@ std::string to_string(const SearchSummary& s) {
   else if (s.workers > 1)
     text += fmt::format("  {0} workers are faster than all: launches of a step run on {0}\n", s.workers);
   text += fmt::format("  mismatches {}\n", s.mismatches);
+  for (const BlamedRule& rule : s.blamed)
+    text += fmt::format("  the rule {} is not used any more: {}{}\n", rule.name, rule.cause,
+                        rule.reproducer.empty() ? "" : "; reproducer in " + rule.reproducer);
   for (const std::string& note : s.notes) text += "  " + note + "\n";
   return text;
 }

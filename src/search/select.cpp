@@ -21,13 +21,6 @@
 namespace luminal::search {
 namespace {
 
-std::string reproducer_folder(const SelectOptions& options) {
-  if (!options.reproducers.empty()) return options.reproducers;
-  if (const std::string folder = cache_folder(); !folder.empty()) return folder + "/reproducers";
-  std::error_code error;
-  return (std::filesystem::temp_directory_path(error) / "luminal-reproducers").string();
-}
-
 /// A candidate that could be lowered. Kept from list to list.
 struct Built {
   std::string schedule;
@@ -46,6 +39,13 @@ struct Built {
 };
 
 } // namespace
+
+std::string reproducer_folder(const std::string& wanted) {
+  if (!wanted.empty()) return wanted;
+  if (const std::string folder = cache_folder(); !folder.empty()) return folder + "/reproducers";
+  std::error_code error;
+  return (std::filesystem::temp_directory_path(error) / "luminal-reproducers").string();
+}
 
 struct Selector::Impl {
   Impl(const KernelProblem& problem, SelectOptions options)
@@ -545,7 +545,7 @@ private:
       if (options_.cache) options_.cache->quarantine(key_, tried.schedule, cause, "");
       return;
     }
-    const std::string folder = fmt::format("{}/{}-{:016x}", reproducer_folder(options_), problem_.cone.name,
+    const std::string folder = fmt::format("{}/{}-{:016x}", reproducer_folder(options_.reproducers), problem_.cone.name,
                                            hash64(tried.schedule, key_.hash().low));
     const auto written = write_reproducer(folder, problem_, of(i).candidate, of(i).kernel, cause,
                                           tried.verdict.loops, options_.build);

@@ -94,6 +94,8 @@ Result<Tried> check_one(const KernelProblem& problem, const Candidate& candidate
 /// Failure: they still are.
 Result<void> make_judgeable(KernelProblem& problem, const SelectOptions& options);
 
+/// What is wanted, or where that is empty the usual place.
+std::string reproducer_folder(const std::string& wanted);
 /// Writes the folder and returns its name. Files: term.lum, schedule.txt, loops.txt, case.json
 /// (cause, seed, sizes, target), and loops_shrunken.txt where `loops` is given: those of the
 /// shrunken instance.
