@@ -47,7 +47,7 @@ public:
     tuner_->tune([this](const Group& group) { return wanted(group); }, reserve());
     if (auto done = confirm(); !done) return done.failure();
     if (auto done = try_fewer_workers(); !done) return done.failure();
-    if (summary_.improved > 0 || summary_.workers > 0) {
+    if (summary_.searched > 0 || summary_.workers > 0) { // schedules, and the times of those that stay
       auto last = make_({});
       if (!last) return last.failure();
       built_ = std::move(*last);
