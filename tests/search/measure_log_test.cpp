@@ -142,7 +142,7 @@ TEST(MeasureLog, WhatIsNotWholeIsRefused) {
   changed = text;
   changed.insert(first, "{\"ask\":1}\n");
   EXPECT_THAT(read(changed, folder).error(), StartsWith(file + ": line 2: "));
-  EXPECT_EQ(read(text + "{}\n", folder).error(), file + ": line 8: nothing is expected behind the end");
+  EXPECT_EQ(read(text + "{}\n", folder).error(), file + ": line 9: nothing is expected behind the end");
 }
 
 TEST(MeasureLog, HasWhatTheTuningCacheHad) {
