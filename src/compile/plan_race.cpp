@@ -1,11 +1,12 @@
 // compile/plan_race.cpp -- alternatives in the order of what they promise, one after the other.
 #include "compile/plan_race.h"
+#include "base/contains.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "base/contains.h"
 #include "base/thread_pool.h"
 #include "compile/blame_rules.h"
 #include "compile/compare_programs.h"
+#include "compile/tune_plan.h"
 #include "search/measure_lock.h"
 #include "search/measure_log.h"
 #include "search/race.h"
@@ -13,12 +14,18 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <set>
 #include <unistd.h>
+#include <utility>
 
 namespace luminal::compile {
 namespace {
 
 constexpr double least_seconds = 0.05, most_seconds = 2; // of one comparison
+/// A plan that takes at most so much more than the best one, with schedules that nobody tuned, may win with
+/// others: its kernels are tuned before it is rejected, and so are those that it would replace.
+constexpr double near = 1.3;
+constexpr double least_tuning = 1, most_tuning = 20; // seconds, of the kernels in which two plans differ
 
 double now() { return search::Clock::steady().now(); }
 
@@ -68,13 +75,12 @@ public:
       summary_.notes.push_back("plans of regions were not measured: " + first.error());
       return false;
     }
-    const auto lock = lock_to_measure(options_);
-    if (!lock) return lock.failure();
-    if (lock->stopped) return false;
+    if (auto turn = take_turn(); !turn) return turn.failure();
+    if (turn_.stopped) return false;
     auto right = check_first(race, *first);
     if (!right) return right.failure();
     if (!*right) return true;
-    int best = *first;
+    best_ = *first;
     double longest = 0; // of the tries so far: what does not fit is not begun
     for (size_t k = 0; k < all.size(); ++k) {
       if (is_over("the time for plans of regions is over", longest)) {
@@ -83,15 +89,17 @@ public:
       }
       tell(all[k], k, all.size());
       const double start = now();
-      auto taken = try_one(race, best, all[k], left() / double(all.size() - k));
-      if (!taken) return taken.failure();
+      auto tried = try_one(race, all[k], left() / double(all.size() - k));
+      if (!tried) return tried.failure();
       if (blamed_) return true;
-      longest = std::max(longest, now() - start);
-      if (*taken < 0) continue;
-      race.drop(best);
-      best = *taken;
+      if (turn_.stopped) break;
+      longest = std::max(longest, *tried ? least_seconds : now() - start);
     }
-    if (winners_.empty()) return false;
+    summary_.tried += apart_.tried;
+    summary_.mismatches += apart_.mismatches;
+    for (const auto& [cause, count] : apart_.rejected) summary_.rejected[cause] += count;
+    summary_.notes.insert(summary_.notes.end(), apart_.notes.begin(), apart_.notes.end());
+    if (winners_.empty() && !tuned_) return false;
     for (const auto& [region, plan] : winners_) keep(region, plan);
     auto made = make_({});
     if (!made) return made.failure();
@@ -130,24 +138,37 @@ private:
     options_.search.progress(progress);
   }
 
-  /// The number of the program with this plan where it is taken, else -1.
-  Result<int> try_one(ProgramRace& race, int best, const Alternative& a, double seconds) {
-    const RegionReport& region = regions_[a.region];
-    const std::string text = plan_text(region.plans[a.plan].name);
-    if (options_.tuning->quarantined(*region.key, text)) return -1;
+  Result<void> take_turn() {
+    auto turn = lock_to_measure(options_);
+    if (!turn) return turn.failure();
+    turn_ = std::move(*turn);
+    return {};
+  }
+
+  /// With the plans that have won so far.
+  std::map<Hash128, std::string> won() const {
     std::map<Hash128, std::string> pinned;
     for (const auto& [r, winner] : winners_)
       pinned[regions_[r].key->hash()] = plan_text(regions_[r].plans[winner.plan].name);
+    return pinned;
+  }
+
+  /// Whether kernels were tuned for it, which takes a time of its own.
+  Result<bool> try_one(ProgramRace& race, const Alternative& a, double seconds) {
+    const RegionReport& region = regions_[a.region];
+    const std::string text = plan_text(region.plans[a.plan].name);
+    if (options_.tuning->quarantined(*region.key, text)) return false;
+    std::map<Hash128, std::string> pinned = won();
     pinned[region.key->hash()] = text;
     const auto lost = [&](const std::string& why) {
       log_info("{}: {}", name_of(a), why);
-      return -1;
+      return false;
     };
     auto made = make_({pinned});
     if (!made) return lost(made.error());
     const auto program = race.add(made->plan);
     if (!program) return lost(program.error());
-    const auto different = race.difference(best, *program);
+    const auto different = race.difference(best_, *program);
     if (!different) {
       race.drop(*program);
       return lost("it cannot be checked: " + different.error());
@@ -159,22 +180,115 @@ private:
       summary_.notes.push_back(fmt::format("{} gives other results: {}", name_of(a), *different));
       options_.tuning->quarantine(*region.key, text, *different, "");
       blame(region.rules, *different, [&](const std::vector<std::string>& forbidden) {
-        return region_is_wrong(race, best, a.region, forbidden);
+        return region_is_wrong(race, best_, a.region, forbidden);
       });
-      return -1;
+      return false;
     }
     ++summary_.region_plans;
+    auto compared = race_best(race, a, *program, seconds);
+    if (!compared) return compared.failure();
+    if (compared->taken) return false;
+    const auto slower = [&](const Comparison& by) {
+      return fmt::format("a step takes {} in place of {}{}", human_time(by.times.second),
+                         human_time(by.times.first), by.where);
+    };
+    const double share = std::min(seconds / 2, most_tuning);
+    if (!(compared->times.second <= near * compared->times.first) ||
+        is_over("there is no time to tune a plan of a region", least_tuning))
+      return lost(slower(*compared));
+    auto tuned = tune_apart(race, *made, std::max(share, least_tuning));
+    if (!tuned) return tuned.failure();
+    if (turn_.stopped || !*tuned) return lost(slower(*compared));
+    made = make_({pinned});
+    if (!made) return made.failure();
+    const auto again = race.add(made->plan);
+    if (!again) return lost(again.error());
+    const auto wrong = race.difference(best_, *again);
+    if (!wrong || !wrong->empty()) { // each of its kernels was right alone, so that is no plan's fault
+      race.drop(*again);
+      return lost(wrong ? "with tuned kernels it gives other results: " + *wrong : wrong.error());
+    }
+    compared = race_best(race, a, *again, seconds);
+    if (!compared) return compared.failure();
+    if (!compared->taken) log_info("{}: with tuned kernels, {}", name_of(a), slower(*compared));
+    return true;
+  }
+
+  struct Outcome : Comparison {
+    bool taken = false;
+  };
+  /// The program takes the place of the best one, or goes.
+  Result<Outcome> race_best(ProgramRace& race, const Alternative& a, int program, double seconds) {
     auto compared =
-        compare_programs(race, best, *program, bound_, std::clamp(seconds / 2, least_seconds, most_seconds),
+        compare_programs(race, best_, program, bound_, std::clamp(seconds / 2, least_seconds, most_seconds),
                          options_.search.stop);
     if (!compared) return compared.failure();
-    if (compared->good && compared->times.second * noise <= compared->times.first) {
-      take(a, compared->times);
-      return *program;
+    Outcome out{std::move(*compared)};
+    out.taken = out.good && out.times.second * noise <= out.times.first;
+    if (out.taken) {
+      take(a, out.times);
+      race.drop(std::exchange(best_, program));
+    } else
+      race.drop(program);
+    return out;
+  }
+
+  /// Tunes the kernels that only one of the best program and this one has. Whether one of these has another
+  /// schedule now.
+  Result<bool> tune_apart(ProgramRace& race, const BuiltPlan& other, double seconds) {
+    auto best_built = make_({won()});
+    if (!best_built) return best_built.failure();
+    const auto keys = [](const BuiltPlan& built) {
+      std::set<Hash128> out;
+      for (const PlannedKernel& kernel : built.builder->kernels())
+        if (kernel.key) out.insert(kernel.key->hash());
+      return out;
+    };
+    turn_.lock.reset(); // whoever tunes takes it again and again
+    bool improved = false;
+    const auto tune = [&](const BuiltPlan& of,
+                          const BuiltPlan& without) -> Result<std::unique_ptr<PlanTuner>> {
+      const std::set<Hash128> common = keys(without);
+      const double begin = now(), waited = search::MeasureLock::waited();
+      auto tuner = std::make_unique<PlanTuner>(options_, of, bound_, apart_, [=] {
+        return seconds / 2 - (now() - begin - (search::MeasureLock::waited() - waited));
+      });
+      const auto wanted = [&, t = tuner.get()](const TuningGroup& group) {
+        return !common.contains(t->kernel(group).key->hash());
+      };
+      if (auto done = tuner->measure(wanted); !done) return done.failure();
+      tuner->tune(wanted, 0);
+      for (const TuningGroup& group : tuner->groups()) improved |= group.improved;
+      return tuner;
+    };
+    auto theirs = tune(other, *best_built);
+    if (!theirs) return theirs.failure();
+    const bool of_other = std::exchange(improved, false);
+    auto ours = tune(*best_built, other);
+    if (!ours) return ours.failure();
+    if (auto turn = take_turn(); !turn) return turn.failure();
+    if (!improved || turn_.stopped) return of_other;
+    // The best program with its new schedules: they stay only where it is not slower.
+    auto made = make_({won()});
+    if (!made) return made.failure();
+    const auto program = race.add(made->plan);
+    if (!program) return of_other;
+    auto compared =
+        compare_programs(race, best_, *program, bound_, std::clamp(seconds / 4, least_seconds, most_seconds),
+                         options_.search.stop);
+    if (!compared) return compared.failure();
+    if (compared->good) {
+      if (summary_.program_before == 0) summary_.program_before = compared->times.first;
+      summary_.program_after = compared->times.second;
+      race.drop(std::exchange(best_, *program));
+      tuned_ = true;
+      return true;
     }
     race.drop(*program);
-    return lost(fmt::format("a step takes {} in place of {}{}", human_time(compared->times.second),
-                            human_time(compared->times.first), compared->where));
+    for (TuningGroup& group : (*ours)->groups())
+      if (group.improved)
+        (*ours)->take_back(group, "the whole program is not faster with it" + compared->where);
+    return of_other;
   }
 
   // ---- what is wrong, and why ----
@@ -204,7 +318,8 @@ private:
       return true;
     }
     const auto different = race.difference(*written, first);
-    if (!different) summary_.notes.push_back("what the rules made of it cannot be checked: " + different.error());
+    if (!different)
+      summary_.notes.push_back("what the rules made of it cannot be checked: " + different.error());
     if (!different || different->empty()) {
       race.drop(*written);
       return true;
@@ -212,8 +327,9 @@ private:
     ++summary_.mismatches;
     ++summary_.rejected["wrong"];
     summary_.notes.push_back("what the rules made of the program gives other results: " + *different);
-    blame(chain, *different,
-          [&](const std::vector<std::string>& forbidden) { return is_wrong(race, *written, {{}, forbidden}); });
+    blame(chain, *different, [&](const std::vector<std::string>& forbidden) {
+      return is_wrong(race, *written, {{}, forbidden});
+    });
     if (!blamed_) forbid_plans(race, *written, *different);
     return !blamed_;
   }
@@ -248,10 +364,9 @@ private:
     };
     const std::vector<std::string> names = rules_to_blame(*built_.rules, chain, wrong, stop);
     if (names.empty()) return;
-    const auto blamed = quarantine_rules(*options_.tuning, *built_.rules, names, cause,
-                                         search::reproducer_folder(options_.reproducers),
-                                         {{"module.lum", to_string(built_.builder->module())}},
-                                         !search::replays(options_.log.get()));
+    const auto blamed = quarantine_rules(
+        *options_.tuning, *built_.rules, names, cause, search::reproducer_folder(options_.reproducers),
+        {{"module.lum", to_string(built_.builder->module())}}, !search::replays(options_.log.get()));
     summary_.blamed.insert(summary_.blamed.end(), blamed.begin(), blamed.end());
     blamed_ = true;
   }
@@ -298,7 +413,11 @@ private:
   SearchSummary& summary_;
   const std::vector<RegionReport> regions_; // of the program that the race began with
   std::map<size_t, Winner> winners_;        // by region
-  bool blamed_ = false;                     // something is in quarantine that the program was made with
+  int best_ = -1;                           // of the race
+  MeasureTurn turn_;
+  SearchSummary apart_; // of kernels that were tuned for plans that were near
+  bool tuned_ = false;  // some of the best program's have other schedules
+  bool blamed_ = false; // something is in quarantine that the program was made with
   const double begin_ = now(), waited_ = search::MeasureLock::waited();
 };
 

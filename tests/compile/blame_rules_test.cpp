@@ -1,8 +1,8 @@
 // blame_rules_test.cpp -- a wrong rule that gets past its test is found by what it makes of a program, is not
 // used again until its text changes, and is named wherever a search tells of itself.
-#include "compile/blame_rules.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "compile/blame_rules.h"
 #include "compile/plan_race.h"
 #include "search/problem_support.h"
 #include <filesystem>
@@ -30,7 +30,8 @@ const char* const wrong_behind_odd =
 
 /// Without the test that files of a user have to pass.
 std::shared_ptr<const RuleSet> admitted(const std::string& text, Names forbidden = {}) {
-  return std::make_shared<const RuleSet>(std::vector<rules::RuleFile>{{"planted.egg", text}}, std::move(forbidden));
+  return std::make_shared<const RuleSet>(std::vector<rules::RuleFile>{{"planted.egg", text}},
+                                         std::move(forbidden));
 }
 
 const char* const program = R"(fn @main(%x: f32[256, 512]) {
@@ -83,13 +84,13 @@ TEST(RulesToBlame, AreFoundByHalves) {
   int asked = 0;
   const auto found = [&](const std::function<bool(const std::function<bool(const char*)>&)>& is_wrong) {
     asked = 0;
-    return rules_to_blame(
-        none, chain,
-        [&](const Names& off) {
-          ++asked;
-          return is_wrong([&](const char* name) { return std::ranges::find(off, name) == off.end(); });
-        },
-        {});
+    return rules_to_blame(none, chain,
+                          [&](const Names& off) {
+                            ++asked;
+                            return is_wrong(
+                                [&](const char* name) { return std::ranges::find(off, name) == off.end(); });
+                          },
+                          {});
   };
   EXPECT_THAT(found([](const auto& on) { return on("q"); }), ElementsAre("q"));
   EXPECT_LE(asked, 10) << "five halvings, not one rule after the other";
@@ -97,7 +98,8 @@ TEST(RulesToBlame, AreFoundByHalves) {
   EXPECT_THAT(found([](const auto& on) { return on("z"); }), ElementsAre("z"));
   EXPECT_THAT(found([](const auto& on) { return on("c") || on("x"); }), UnorderedElementsAre("c", "x"));
   EXPECT_THAT(found([](const auto&) { return true; }), IsEmpty()) << "it is not the rules";
-  EXPECT_THAT(rules_to_blame(none, chain, [](const Names& off) { return off.empty(); }, [] { return true; }),
+  EXPECT_THAT(rules_to_blame(
+                  none, chain, [](const Names& off) { return off.empty(); }, [] { return true; }),
               IsEmpty());
 }
 
@@ -120,7 +122,9 @@ TEST_P(APlantedRule, IsFoundNamedAndNotUsedAgain) {
   Options options = fast;
   options.search.mode = SearchMode::optimal;
   bool raced = false;
-  options.search.progress = [&](const SearchProgress& p) { raced |= p.phase == SearchProgress::Phase::measuring; };
+  options.search.progress = [&](const SearchProgress& p) {
+    raced |= p.phase == SearchProgress::Phase::measuring;
+  };
   options.search.stop = [&] { return raced; };
   std::vector<std::string> said;
   set_log_sink([&](LogLevel, std::string_view line) { said.emplace_back(line); });

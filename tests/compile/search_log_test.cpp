@@ -1,11 +1,11 @@
 // search_log_test.cpp -- a search and its log: replayed, it gives the same plan without measuring; a log of
 // another machine, build, model or kind is told what is different.
-#include "compile/search_log.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "compile/plan_file.h"
+#include "compile/search_log.h"
 #include "luminal/graph.h"
 #include "search/measure_log.h"
 #include "search/problem_support.h"
@@ -144,7 +144,8 @@ TEST(SearchLog, TheMeasurementsDecide) {
     std::string made;
     const std::vector<std::string_view> parts = split(line.substr(12, line.size() - 14), ',');
     for (size_t k = 0; k + 1 < parts.size(); k += 2)
-      made += fmt::format("{}{},{}", made.empty() ? "" : ",", parts[k], parts[k] == "0" ? "0.5" : parts[k + 1]);
+      made +=
+          fmt::format("{}{},{}", made.empty() ? "" : ",", parts[k], parts[k] == "0" ? "0.5" : parts[k + 1]);
     text += "{\"samples\":[" + made + "]}\n";
   }
   ASSERT_TRUE(write_file(folder.file("log"), std::string_view(sealed(text))));
@@ -188,8 +189,10 @@ TEST(SearchLog, OfSomethingElseIsRefusedInOneLine) {
   EXPECT_EQ(error(other_digit("device"), pool), here + "it is of another machine");
   EXPECT_EQ(error(other_digit("codegen"), pool), here + "it is of another build of luminal");
   EXPECT_EQ(error(other_digit("program"), pool), here + "it is of another build of luminal");
-  EXPECT_THAT(error(replaced(text, "\"llvm\":\"", "\"llvm\":\"1."), pool), HasSubstr(here + "its LLVM is 1."));
-  const std::string model = "the log " + log + " is of another model, or of other sizes, rules or options of it";
+  EXPECT_THAT(error(replaced(text, "\"llvm\":\"", "\"llvm\":\"1."), pool),
+              HasSubstr(here + "its LLVM is 1."));
+  const std::string model =
+      "the log " + log + " is of another model, or of other sizes, rules or options of it";
   EXPECT_EQ(error(text, pool, "fn @main(%x: f32[8]) {\n  %y = neg %x\n  return y = %y\n}"), model);
   Options sized = replaying(folder, pool);
   sized.sizes["n"] = 5;

@@ -1,8 +1,8 @@
 // measure_log_test.cpp -- answers come back in their order, a log of something else says so, and a file that is
 // not whole is refused with one line.
-#include "search/measure_log.h"
 #include "base/file.h"
 #include "search/machine_profile.h"
+#include "search/measure_log.h"
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 
@@ -86,20 +86,23 @@ TEST(MeasureLog, OfAnotherSearchSaysWhere) {
   };
   const auto nothing = [] { return Result<void>(); };
   const std::string file = folder.file("log");
-  EXPECT_EQ(error([&](MeasureLog& log) { (void)outcome(&log, "code", "k2", nothing); }),
-            "the log " + file +
-                " is not of this search: line 2 has a time of candidate 0, and this search asks for code of k2");
-  EXPECT_EQ(error([&](MeasureLog& log) { (void)log.sample(1, [] { return 1.0; }); }),
-            "the log " + file +
-                " is not of this search: line 2 has a time of candidate 0, and this search asks for a time of "
-                "candidate 1");
-  EXPECT_EQ(error([&](MeasureLog& log) {
-              (void)log.sample(0, [] { return 1.0; });
-              log.yes("over", [] { return false; });
-              log.yes("something else", [] { return false; });
-            }),
-            "the log " + file +
-                " is not of this search: line 3 has \"over\": yes, and this search asks for \"something else\"");
+  EXPECT_EQ(
+      error([&](MeasureLog& log) { (void)outcome(&log, "code", "k2", nothing); }),
+      "the log " + file +
+          " is not of this search: line 2 has a time of candidate 0, and this search asks for code of k2");
+  EXPECT_EQ(
+      error([&](MeasureLog& log) { (void)log.sample(1, [] { return 1.0; }); }),
+      "the log " + file +
+          " is not of this search: line 2 has a time of candidate 0, and this search asks for a time of "
+          "candidate 1");
+  EXPECT_EQ(
+      error([&](MeasureLog& log) {
+        (void)log.sample(0, [] { return 1.0; });
+        log.yes("over", [] { return false; });
+        log.yes("something else", [] { return false; });
+      }),
+      "the log " + file +
+          " is not of this search: line 3 has \"over\": yes, and this search asks for \"something else\"");
   EXPECT_EQ(error([&](MeasureLog& log) {
               (void)log.sample(0, [] { return 1.0; });
               log.require_end();
