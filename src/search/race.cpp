@@ -2,6 +2,7 @@
 #include "search/race.h"
 #include "search/measure_log.h"
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -9,10 +10,13 @@
 namespace luminal::search {
 namespace {
 
+std::atomic<double> left_out{0};
+
 class SteadyClock final : public Clock {
 public:
   double now() override {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() -
+           left_out.load();
   }
 };
 
@@ -190,6 +194,8 @@ Clock& Clock::steady() {
   static SteadyClock clock;
   return clock;
 }
+
+void Clock::leave_out(double seconds) { left_out.fetch_add(seconds); }
 
 double low_percentile(std::vector<double> samples, double fraction) {
   if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();

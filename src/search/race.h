@@ -22,6 +22,8 @@ public:
   virtual ~Clock() = default;
   virtual double now() = 0;
   static Clock& steady();
+  /// Seconds that the steady clock, of the whole process, does not count: of who searched and had to wait.
+  static void leave_out(double seconds);
 };
 
 struct RaceEntry {
