@@ -101,12 +101,14 @@ Json measured(const Model& model, double seconds, int threads) {
   model.build(program);
   const double graph = now() - begin;
   Json curve = Json::array();
+  std::map<std::string, std::vector<double>> phases; // when each was told of
   SearchOptions& search = program.options.search;
   if (seconds > 0) {
     search.mode = std::isinf(seconds) ? SearchMode::optimal : SearchMode::budget;
     search.seconds = seconds;
-    double last = 0;
-    search.progress = [&](const SearchProgress& p) {
+    search.progress = [&, last = 0.0](const SearchProgress& p) mutable {
+      constexpr const char* names[] = {"regions", "measuring", "tuning", "confirming"};
+      phases[names[size_t(p.phase)]].push_back(now() - begin);
       if (p.phase != SearchProgress::Phase::tuning || !(p.program > 0) || p.program == last) return;
       last = p.program;
       curve.push_back({now() - begin, p.program});
@@ -146,6 +148,8 @@ Json measured(const Model& model, double seconds, int threads) {
   row["step_before_s"] = summary.program_before;
   row["step_after_s"] = summary.program_after;
   row["curve"] = std::move(curve);
+  for (const auto& [phase, times] : phases)
+    row["phases"][phase] = {{"first_s", times.front()}, {"last_s", times.back()}, {"told", times.size()}};
   return row;
 }
 

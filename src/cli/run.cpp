@@ -17,6 +17,8 @@
 #include "models/generator.h"
 #include "search/machine_profile.h"
 #include "tensor/search_between_steps.h"
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <iostream>
@@ -76,8 +78,12 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (given("--prompt")) a.prompt = a.prompt_option;
 }
 
-/// Seconds that a search between two tokens has at a time: a few candidates are measured in them.
-constexpr double search_turn = 0.1;
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Seconds that a search between two tokens has at least, and at most: else as long as the token took.
+constexpr double least_turn = 0.01, most_turn = 0.2;
 
 /// What the text must be like; nothing: anything.
 std::shared_ptr<const Grammar> grammar_of(const RunArguments& a) {
@@ -121,6 +127,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   };
   const auto is_end = [&](int32_t token) { return !arguments.ignore_eos && file.is_end(token); };
   bool stopped = false;
+  auto token_begin = std::chrono::steady_clock::now();
   outcome.reason = generator.generate(
       prompt.subspan(size_t(outcome.cached)), arguments.count, sampler, is_end,
       [&](int32_t token) {
@@ -130,7 +137,10 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
         else if (!quiet)
           std::cout << (outcome.tokens.size() > 1 ? "," : "") << token << std::flush;
         stopped = finder.stopped();
-        if (search != nullptr && !stopped) search->turn(search_turn);
+        if (search != nullptr && !stopped) {
+          search->turn(std::clamp(seconds_since(token_begin), least_turn, most_turn));
+          token_begin = std::chrono::steady_clock::now();
+        }
         return !stopped && !interrupt_requested();
       },
       grammar ? &*grammar : nullptr, draft);

@@ -165,6 +165,7 @@ int tune(const TuneArguments& a) {
              {"interrupted", interrupt_requested()},
              {"seconds", s.seconds},
              {"notes", s.notes},
+             {"blamed", Json::array()},
              {"workers", s.workers},
              {"region_plans", s.region_plans},
              {"regions", Json::array()},
@@ -178,6 +179,8 @@ int tune(const TuneArguments& a) {
                                 {"before_s", k.before},
                                 {"after_s", k.after},
                                 {"limit_fraction", k.limit_fraction}});
+    for (const BlamedRule& rule : s.blamed)
+      out["blamed"].push_back({{"name", rule.name}, {"cause", rule.cause}, {"reproducer", rule.reproducer}});
     for (const ChangedRegion& r : s.regions)
       out["regions"].push_back({{"nodes", r.nodes},
                                 {"instances", r.instances},

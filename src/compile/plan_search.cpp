@@ -23,6 +23,7 @@ namespace {
 
 constexpr double short_step = 1e-3; // seconds of a step that may be better off with one worker
 constexpr double of_regions = 0.3;  // of a budget, for plans of regions
+constexpr int steps_at_end = 10;    // of the whole program, to confirm
 constexpr int plans_at_end =
     3; // that are made when kernels are tuned: to confirm, on fewer workers, the last
 
@@ -81,8 +82,9 @@ private:
   /// Seconds of the budget for what follows when kernels are tuned.
   double reserve() const {
     if (how_.mode != SearchMode::budget) return 0;
-    const double plans = plans_at_end * built_.seconds;
-    return how_.confirm ? std::clamp(how_.seconds * 0.15, 0.2, 10.0) + plans : built_.seconds;
+    const double whole = plans_at_end * built_.seconds + steps_at_end * summary_.kernels_before;
+    return how_.confirm ? std::clamp(how_.seconds * 0.15, 0.2, 10.0) + std::min(whole, 0.2 * how_.seconds)
+                        : built_.seconds;
   }
 
   void bind_sizes() {

@@ -210,9 +210,13 @@ Result<ProgramRace::Times> ProgramRace::time(int first, int second, double secon
   for (Program* program : programs) // pages and caches
     if (auto done = run(*program); !done) return done.failure();
   const double begin = search::Clock::steady().now();
-  constexpr int most_rounds = 400;
+  constexpr int least_rounds = 3, most_rounds = 400;
+  constexpr double much_longer = 3;
   for (int round = 0; round < most_rounds; round++) {
-    if (round >= rounds && search::Clock::steady().now() - begin >= seconds) break;
+    const double spent = search::Clock::steady().now() - begin;
+    if (round >= rounds && spent >= seconds) break;
+    if (round >= least_rounds && spent >= much_longer * seconds && seconds > 0)
+      break; // long steps, a busy machine
     if (round >= 3 && stop && stop()) break;
     for (const int turn : {round % 2, 1 - round % 2}) {
       double total = 0;
