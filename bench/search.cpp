@@ -1,13 +1,13 @@
-// bench/search.cpp -- what the search of whole models is worth: how long until a program is usable, what a step
-// of it takes then, and how it gets faster with time.
+// bench/search.cpp -- what the search of whole models is worth: how long until a program is usable, what a
+// step of it takes then, and how it gets faster with time.
 //
 //   ./bench.sh search [--only TEXT] [--budgets S,S,...] [--optimal] [--threads N] [--json FILE]
 //
-// Each model in each mode in a process of its own, with a cache folder of its own that is empty at first. Fast:
-// seconds from the opened model to a compiled program, cold and once more (warm). Budgets (seconds, default 10
-// and 60) and --optimal: a step before and after, by turns, on random weights where the model has none; the
-// curve is the time of a step's kernels by seconds of the search. Memory: the peak of the process without the
-// model's file.
+// Each model in each mode in a process of its own, with a cache folder of its own that is empty at first.
+// Fast: seconds from the opened model to a compiled program, cold and once more (warm). Budgets (seconds,
+// default 10 and 60) and --optimal: a step before and after, by turns, on random weights where the model
+// has none; the curve is the time of a step's kernels by seconds of the search. Memory: the peak of the
+// process without the model's file.
 #include "base/file.h"
 #include "base/print.h"
 #include "base/text.h"

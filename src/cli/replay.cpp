@@ -1,5 +1,5 @@
-// cli/replay.cpp -- `luminal replay LOG`: the search that wrote the log again, without measuring; the plan that
-// it found.
+// cli/replay.cpp -- `luminal replay LOG`: the search that wrote the log again, without measuring; the
+// plan that it found.
 #include "base/file.h"
 #include "base/print.h"
 #include "cli/search_program.h"

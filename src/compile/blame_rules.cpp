@@ -132,14 +132,15 @@ std::vector<BlamedRule> quarantine_rules(search::TuningCache& cache, const RuleS
   }
   std::string reproducer;
   if (record) {
-    const std::string place = fmt::format("{}/rule-{}-{:016x}", folder, out.empty() ? "" : out[0].name,
-                                          hash64(texts + cause));
+    const std::string place =
+        fmt::format("{}/rule-{}-{:016x}", folder, out.empty() ? "" : out[0].name, hash64(texts + cause));
     files.emplace_back("rules.egg", texts);
-    files.emplace_back(
-        "case.json",
-        nlohmann::ordered_json{{"cause", cause}, {"rules", names}, {"built_in_rules", rules::built_in_rules_hash().hex()}}
-                .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-            "\n");
+    files.emplace_back("case.json",
+                       nlohmann::ordered_json{{"cause", cause},
+                                              {"rules", names},
+                                              {"built_in_rules", rules::built_in_rules_hash().hex()}}
+                               .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+                           "\n");
     auto written = make_folder_of(place + "/");
     for (const auto& [name, text] : files)
       if (written) written = write_file(place + "/" + name, std::string_view(text));

@@ -2,10 +2,10 @@
 // rules that are not used any more.
 //
 // Rules of the chain are switched off, halves of them at first: the one without which the program is right is
-// to blame. Where that is so of several, since they build on each other, each is tried alone on small programs
-// that it matches (rules/rule_instances.h), in exact arithmetic; what is wrong there is to blame, else all of
-// them. A rule that is to blame stands in the quarantine of the tuning cache under the hash of its text, so
-// that a rule that was mended is used again.
+// to blame. Where that is so of several, since they build on each other, each is tried alone on small
+// programs that it matches (rules/rule_instances.h), in exact arithmetic; what is wrong there is to blame,
+// else all of them. A rule that is to blame stands in the quarantine of the tuning cache under the hash of
+// its text, so that a rule that was mended is used again.
 #pragma once
 #include "compile/rule_set.h"
 #include "luminal/search.h"

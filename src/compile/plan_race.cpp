@@ -213,7 +213,7 @@ private:
     const auto again = race.add(made->plan);
     if (!again) return lost(again.error());
     const auto wrong = race.difference(best_, *again);
-    if (!wrong || !wrong->empty()) { // each of its kernels was right alone, so that is no plan's fault
+    if (!wrong || !wrong->empty()) { // each of its kernels was right alone, so the plan is not to blame
       race.drop(*again);
       return lost(wrong ? "with tuned kernels it gives other results: " + *wrong : wrong.error());
     }
@@ -311,7 +311,8 @@ private:
     return pinned;
   }
 
-  /// Is the program that the race begins with right? Where it is not, what made it wrong is in quarantine now.
+  /// Is the program that the race begins with right? Where it is not, what made it wrong is in quarantine
+  /// now.
   Result<bool> check_first(ProgramRace& race, int first) {
     std::vector<std::string> chain;
     for (const RegionReport& region : regions_)

@@ -8,8 +8,8 @@ namespace luminal::compile {
 
 class PlanTuner {
 public:
-  /// `bound`: typical sizes of all symbols. `left`: seconds of the budget. The summary gets what is tried, and
-  /// the times of kernels. All of these, and the plan, must outlive it.
+  /// `bound`: typical sizes of all symbols. `left`: seconds of the budget. The summary gets what is tried,
+  /// and the times of kernels. All of these, and the plan, must outlive it.
   PlanTuner(const Options& options, const BuiltPlan& built, const ExprMap<int64_t>& bound,
             SearchSummary& summary, std::function<double()> left);
 

@@ -41,6 +41,9 @@ ChangedKernel changed(const TuningGroup& group, const PlannedKernel& kernel) {
           .limit_fraction = group.after > 0 ? group.limit / group.after : 0};
 }
 
+double search_seconds() { return search::Clock::steady().now(); }
+void leave_out(double seconds) { search::Clock::leave_out(seconds); }
+
 std::string to_string(const SearchSummary& s) {
   std::string text = fmt::format(
       "search: {} of {} kernels tuned, {} improved, {} schedules tried in {:.1f} s{}\n", s.searched,

@@ -220,7 +220,7 @@ Result<std::shared_ptr<MeasureLog>> MeasureLog::read(const std::string& path) {
     } catch (const std::exception& error) {
       if (number == 1)
         return fails(
-            fmt::format("is no log of a search: line 1 has no {{\"{}\": {}, ...}}", head_key, version));
+            fmt::format("is not a log of a search: line 1 has no {{\"{}\": {}, ...}}", head_key, version));
       return fails(!ended && end + 1 >= text->size()
                        ? std::string("has no end: the search that wrote it, or a copy of it, was cut off")
                        : fmt::format("line {}: {}", number, reason_of(error)));

@@ -1,13 +1,13 @@
-// search/measure_log.h -- what a search asked the machine and what it was told: the part of its outcome that no
-// other run could know. Written by one search, read by another one, which measures nothing and ends where the
-// first one did.
+// search/measure_log.h -- what a search asked the machine and what it was told: the part of its outcome
+// that no other run could know. Written by one search, read by another one, which measures nothing and ends
+// where the first one did.
 //
-// Everything that varies goes through the log: times of launches and steps, results of checks, whether a budget
-// is spent, whether somebody asked to stop. A search that reads a log asks the same questions in the same
-// order; a question that the log does not have there means that the log is not of this search.
+// Everything that varies goes through the log: times of launches and steps, results of checks, whether a
+// budget is spent, whether somebody asked to stop. A search that reads a log asks the same questions in the
+// same order; a question that the log does not have there means that the log is not of this search.
 //
-// Text, a JSON object a line: the head, what the tuning cache had, the answers in their order, and an end with
-// a checksum of all that stands before it.
+// Text, a JSON object a line: the head, what the tuning cache had, the answers in their order, and an end
+// with a checksum of all that stands before it.
 #pragma once
 #include "search/tuning_cache.h"
 #include <set>
@@ -52,8 +52,9 @@ public:
   /// Asked very often, and nearly always no: only where it says yes the log has a line.
   bool yes(std::string_view question, const std::function<bool()>& machine);
 
-  /// The tuning cache that a search with this log uses. Written: the entries and quarantines of `cache` (null:
-  /// none) as they are now; what is put there goes to `cache`, too. Read: those of the log, and nothing is kept.
+  /// The tuning cache that a search with this log uses. Written: the entries and quarantines of `cache`
+  /// (null: none) as they are now; what is put there goes to `cache`, too. Read: those of the log, and
+  /// nothing is kept.
   std::shared_ptr<TuningCache> cache_for(std::shared_ptr<TuningCache> cache);
   /// The search asks the cache for this key: entries of its structure belong to the log.
   void uses(const TuningKey& key);

@@ -40,13 +40,6 @@ struct Built {
 
 } // namespace
 
-std::string reproducer_folder(const std::string& wanted) {
-  if (!wanted.empty()) return wanted;
-  if (const std::string folder = cache_folder(); !folder.empty()) return folder + "/reproducers";
-  std::error_code error;
-  return (std::filesystem::temp_directory_path(error) / "luminal-reproducers").string();
-}
-
 struct Selector::Impl {
   Impl(const KernelProblem& problem, SelectOptions options)
       : problem_(problem), options_(std::move(options)),
@@ -545,8 +538,8 @@ private:
       if (options_.cache) options_.cache->quarantine(key_, tried.schedule, cause, "");
       return;
     }
-    const std::string folder = fmt::format("{}/{}-{:016x}", reproducer_folder(options_.reproducers), problem_.cone.name,
-                                           hash64(tried.schedule, key_.hash().low));
+    const std::string folder = fmt::format("{}/{}-{:016x}", reproducer_folder(options_.reproducers),
+                                           problem_.cone.name, hash64(tried.schedule, key_.hash().low));
     const auto written = write_reproducer(folder, problem_, of(i).candidate, of(i).kernel, cause,
                                           tried.verdict.loops, options_.build);
     if (written) tried.reproducer = *written;
@@ -609,29 +602,5 @@ Result<Selection> Selector::run(const std::vector<Candidate>& candidates, double
   return impl_->run(candidates, seconds, allowed);
 }
 Result<Tried> Selector::check_first(const Candidate& candidate) { return impl_->check_first(candidate); }
-
-Result<Selection> select(const KernelProblem& problem, const std::vector<Candidate>& candidates,
-                         const SelectOptions& options) {
-  return Selector(problem, options).run(candidates, options.race.seconds);
-}
-
-Result<Tried> check_one(const KernelProblem& problem, const Candidate& candidate,
-                        const SelectOptions& options) {
-  return Selector(problem, options).check_first(candidate);
-}
-
-Result<void> make_judgeable(KernelProblem& problem, const SelectOptions& options) {
-  const auto none = [](std::shared_ptr<const Workload>) { return std::unique_ptr<Measurer>(); };
-  const auto judge = [&](const char* inputs) {
-    return outcome(options.log, inputs, problem.cone.name, [&]() -> Result<void> {
-      auto checker = Checker::create(problem, options.build, none, options.check);
-      if (!checker) return checker.failure();
-      return {};
-    });
-  };
-  if (judge("inputs of any sign")) return {};
-  problem.floats = {0.5, 2};
-  return judge("positive inputs");
-}
 
 } // namespace luminal::search

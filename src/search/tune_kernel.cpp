@@ -27,8 +27,8 @@ public:
     const auto stopped = [&] { return options_.select.race.stop && options_.select.race.stop(); };
     while (true) {
       const double left = options_.seconds - (clock_.now() - start) + (MeasureLock::waited() - waited);
-      if (best_.lists > 0 && yes(options_.select.log, "a kernel's time is over",
-                                 [&] { return left <= 0 || stopped(); }))
+      if (best_.lists > 0 &&
+          yes(options_.select.log, "a kernel's time is over", [&] { return left <= 0 || stopped(); }))
         return finished();
       std::vector<Move> list = next_list();
       if (list.size() < 2 && best_.lists > 0) {

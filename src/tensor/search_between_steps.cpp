@@ -2,7 +2,7 @@
 #include "tensor/search_between_steps.h"
 #include "base/settings.h"
 #include "base/text.h"
-#include "search/race.h"
+#include "compile/search.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 /// A search of a part of the time first: what it finds runs while the rest looks further.
 constexpr double parts[] = {0.25, 0.75};
 
-double now() { return search::Clock::steady().now(); }
+double now() { return compile::search_seconds(); }
 
 } // namespace
 
@@ -59,7 +59,7 @@ bool SearchBetweenSteps::pause() {
   running_ = false;
   changed_.notify_all();
   changed_.wait(lock, [&] { return running_; });
-  search::Clock::leave_out(now() - begin);
+  compile::leave_out(now() - begin);
   return ending_;
 }
 

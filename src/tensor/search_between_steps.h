@@ -1,11 +1,11 @@
-// tensor/search_between_steps.h -- a graph that runs while better kernels for it are searched: in turns, so that
-// neither disturbs the other, and what is found takes the place of what runs between two steps.
+// tensor/search_between_steps.h -- a graph that runs while better kernels for it are searched: in turns, so
+// that neither disturbs the other, and what is found takes the place of what runs between two steps.
 #pragma once
 #include "base/result.h"
 #include "luminal/graph.h"
 #include <condition_variable>
-#include <mutex>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -28,8 +28,8 @@ public:
   SearchBetweenSteps(const SearchBetweenSteps&) = delete;
   SearchBetweenSteps& operator=(const SearchBetweenSteps&) = delete;
 
-  /// Between two steps: the search goes on for about so many seconds (until a candidate is built or measured),
-  /// and a better program that it has found is the graph's afterwards.
+  /// Between two steps: the search goes on for about so many seconds (until a candidate is built or
+  /// measured), and a better program that it has found is the graph's afterwards.
   void turn(double seconds);
   bool over() const { return over_; }
   int exchanges() const { return exchanges_; } ///< of programs, so far

@@ -1,5 +1,5 @@
-// measure_log_test.cpp -- answers come back in their order, a log of something else says so, and a file that is
-// not whole is refused with one line.
+// measure_log_test.cpp -- answers come back in their order, a log of something else says so, and a file that
+// is not whole is refused with one line.
 #include "base/file.h"
 #include "search/machine_profile.h"
 #include "search/measure_log.h"
@@ -129,7 +129,7 @@ TEST(MeasureLog, WhatIsNotWholeIsRefused) {
   EXPECT_EQ(MeasureLog::read(folder.file("none")).error().find(folder.file("none")), 0u);
   EXPECT_EQ(read("", folder).error(), file + ": is empty");
   EXPECT_EQ(read("no log\n", folder).error(),
-            file + ": is no log of a search: line 1 has no {\"luminal_search_log\": 1, ...}");
+            file + ": is not a log of a search: line 1 has no {\"luminal_search_log\": 1, ...}");
   std::string other = text;
   other.replace(other.find(":1,"), 3, ":2,");
   EXPECT_EQ(read(other, folder).error(), file + ": version 2 of logs, this program reads version 1");

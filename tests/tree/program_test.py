@@ -388,7 +388,7 @@ def tuning(luminal, folder):
     luminal.refuses("replay", log, folder / "other.lum", says="is of another model, or of other sizes")
     (folder / "cut.log").write_bytes(log.read_bytes()[:-40])
     luminal.refuses("replay", folder / "cut.log", says="cut.log: has no end")
-    luminal.refuses("replay", terms, says="small.lum: is no log of a search")
+    luminal.refuses("replay", terms, says="small.lum: is not a log of a search")
     luminal.refuses("replay", folder / "none.log", says="none.log: No such file")
 
     (folder / "wrong.lum").write_text("fn @main(%x: f32[2]) {\n  return y = %z\n}\n")
