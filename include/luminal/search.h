@@ -45,6 +45,13 @@ struct ChangedRegion {
   double before = 0, after = 0;    ///< a step of the program, both measured by turns
 };
 
+/// A rule that made a program that gives other results: no compilation on this machine uses it until its text
+/// changes, or `luminal cache prune --quarantine` forgets it.
+struct BlamedRule {
+  std::string name, cause;
+  std::string reproducer; ///< folder; empty: it could not be written
+};
+
 /// What a search found. Times are in seconds.
 struct SearchSummary {
   int kernels = 0, searched = 0, improved = 0;  ///< distinct ones: of the plan, tuned, with a new schedule
@@ -59,7 +66,15 @@ struct SearchSummary {
   std::vector<ChangedRegion> regions = {}; ///< that are computed by other kernels than before
   std::vector<ChangedKernel> changed = {}; ///< the largest gain of a step first
   int workers = 0;                         ///< of a step's launches, where fewer than all proved faster
+  std::vector<BlamedRule> blamed = {};     ///< rules that are not used any more
   std::vector<std::string> notes = {};
+};
+
+/// The log of what a search measured: with it, and nothing else that varies, the search finds its plan again.
+struct SearchLog {
+  std::string write = {};  ///< to this file, when the search has ended
+  std::string replay = {}; ///< from this file: nothing is measured, and nothing is kept on disk
+  std::string about = {};  ///< a JSON object that stands in the log's head: who searched, and what
 };
 
 struct SearchOptions {
@@ -71,6 +86,7 @@ struct SearchOptions {
   /// only kernels whose name, results or weights have this in them; an Error where there is none
   std::string filter = {};
   bool confirm = true; ///< the last word is a measurement of the whole program
+  SearchLog log = {};
 };
 
 } // namespace luminal

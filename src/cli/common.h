@@ -33,6 +33,7 @@ void add_egg(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
+void add_replay(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);

@@ -139,6 +139,7 @@ int run(int argc, char** argv, bool json) {
   add_doctor(app, exit_code);
   add_egg(app, exit_code);
   add_tune(app, exit_code);
+  add_replay(app, exit_code);
   add_bench(app, exit_code);
   add_train(app, exit_code);
   add_eval(app, exit_code);

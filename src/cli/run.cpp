@@ -16,6 +16,9 @@
 #include "luminal/device.h"
 #include "models/generator.h"
 #include "search/machine_profile.h"
+#include "tensor/search_between_steps.h"
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <iostream>
@@ -75,6 +78,13 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (given("--prompt")) a.prompt = a.prompt_option;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Seconds that a search between two tokens has at least, and at most: else as long as the token took.
+constexpr double least_turn = 0.01, most_turn = 0.2;
+
 /// What the text must be like; nothing: anything.
 std::shared_ptr<const Grammar> grammar_of(const RunArguments& a) {
   const std::string grammar = a.grammar_file.empty() ? a.grammar : read_text(a.grammar_file),
@@ -93,7 +103,7 @@ struct Outcome {
 /// Generates; text goes to stdout as it comes unless `quiet`.
 Outcome generate_text(Generator& generator, const ModelFile& file, const RunArguments& arguments,
                       std::span<const int32_t> prompt, bool quiet, Draft* draft = nullptr,
-                      PromptCacheFile* cache = nullptr) {
+                      PromptCacheFile* cache = nullptr, SearchBetweenSteps* search = nullptr) {
   Outcome outcome;
   if (cache != nullptr) outcome.cached = cache->restore(generator, prompt);
   SamplerOptions options = arguments.sampler;
@@ -117,6 +127,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   };
   const auto is_end = [&](int32_t token) { return !arguments.ignore_eos && file.is_end(token); };
   bool stopped = false;
+  auto token_begin = std::chrono::steady_clock::now();
   outcome.reason = generator.generate(
       prompt.subspan(size_t(outcome.cached)), arguments.count, sampler, is_end,
       [&](int32_t token) {
@@ -126,6 +137,10 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
         else if (!quiet)
           std::cout << (outcome.tokens.size() > 1 ? "," : "") << token << std::flush;
         stopped = finder.stopped();
+        if (search != nullptr && !stopped) {
+          search->turn(std::clamp(seconds_since(token_begin), least_turn, most_turn));
+          token_begin = std::chrono::steady_clock::now();
+        }
         return !stopped && !interrupt_requested();
       },
       grammar ? &*grammar : nullptr, draft);
@@ -226,12 +241,6 @@ int run_model(RunArguments& arguments) {
   options.compile.cache = !arguments.no_cache;
   options.compile.stop = interrupt_requested;
   if (!arguments.max_memory.empty()) options.compile.max_memory = parse_bytes(arguments.max_memory);
-  if (arguments.tune > 0) {
-    options.compile.search.mode = SearchMode::budget;
-    options.compile.search.seconds = arguments.tune;
-    options.compile.search.stop = [] { return interrupt_requested(); };
-  }
-
   if (!arguments.prompts.empty()) return run_file_of_prompts(arguments, file, options);
   const std::vector<int32_t> prompt = prompt_tokens(
       file, {arguments.prompt, arguments.tokens, arguments.plain_prompt}, options.model.context);
@@ -263,8 +272,11 @@ int run_model(RunArguments& arguments) {
   if (arguments.report) print_stderr("{}", generator->report());
   if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
+  std::optional<SearchBetweenSteps> search;
+  if (arguments.tune > 0) search.emplace(generator->graph(), arguments.tune);
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json,
-                                  draft ? draft->get() : nullptr, &cache);
+                                  draft ? draft->get() : nullptr, &cache, search ? &*search : nullptr);
+  const std::string searched = search ? search->told() : "";
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
   // With a draft a step of the model gives several tokens: their rate says nothing of the memory's.
   if (default_device().name() == "cpu" && !draft) renew_profile(*generator, threads);
@@ -280,12 +292,15 @@ int run_model(RunArguments& arguments) {
               {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
     if (draft) json["draft"] = draft->json();
+    if (search)
+      json["search"] = {{"over", search->over()}, {"exchanges", search->exchanges()}, {"told", searched}};
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   }
   const std::string seed =
       arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();
   print_stderr("{}{}\n", closing_line(*generator, threads, bandwidth), seed);
   if (draft) print_stderr("{}\n", draft->line());
+  if (search) print_stderr("{}\n", searched);
   cache.finish();
   if (outcome.reason == StopReason::interrupted) return interrupted;
   if (outcome.reason == StopReason::context)
@@ -392,7 +407,8 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("--max-memory", a->max_memory,
                   "Refuse to start if more may be needed (default: what is free): 512M, 8G")
       ->check(memory_amount());
-  run->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")
+  run->add_option("--tune", a->tune,
+                  "Search faster kernels for so many seconds between the tokens; see luminal tune")
       ->check(between(0, 1e7));
   auto* prompt_cache = run->add_option(
       "--prompt-cache", a->prompt_cache,

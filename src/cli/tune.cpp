@@ -2,15 +2,9 @@
 // is what every later run uses.
 #include "base/file.h"
 #include "base/print.h"
-#include "base/settings.h"
 #include "base/text.h"
-#include "base/thread_pool.h"
-#include "cli/common.h"
-#include "cli/program_graph.h"
-#include "compile/compile.h"
-#include "compile/plan_file.h"
-#include "ir/trust.h"
-#include "luminal/plan_file.h"
+#include "cli/search_program.h"
+#include "compile/search.h"
 #include <chrono>
 #include <fmt/format.h>
 #include <iostream>
@@ -20,7 +14,7 @@ namespace {
 
 struct TuneArguments {
   GraphArguments graph;
-  std::string mode = "budget", filter, plan;
+  std::string mode = "budget", filter, plan, log;
   double budget = 60;
   bool json = false, strict = false, report = false;
 };
@@ -115,51 +109,19 @@ SearchOptions search_options(const TuneArguments& a, TuneDisplay& display) {
   search.mode = a.mode == "optimal" ? SearchMode::optimal : SearchMode::budget;
   search.seconds = a.budget;
   search.filter = a.filter;
+  search.log.write = a.log;
+  if (!a.log.empty()) search.log.about = about_program(a.graph);
   search.stop = [] { return interrupt_requested(); };
   search.progress = [&display](const SearchProgress& p) { display.show(p); };
   return search;
 }
 
-struct Outcome {
-  SearchSummary summary;
-  std::string report;
-  std::shared_ptr<search::TuningCache> cache; // that results went to
-  std::string plan;                           // its file's text
-};
-
-Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
-  const std::string& path = a.graph.path;
-  const Module module = parse_module_from(read_text(path), path, a.graph.allow_custom);
-  const int threads = a.graph.threads > 0 ? a.graph.threads : setting_threads();
-  ThreadPool pool(threads);
-  compile::Options options = compile::Options::host(threads);
-  options.pool = &pool;
-  options.tuning = compile::usual_tuning_cache(true);
-  options.sizes = parse_sizes(a.graph.sizes);
-  check_sizes(options.sizes, module.symbols, path);
-  options.strict = a.strict;
-  options.search = search_options(a, display);
-  auto compiled = compile::compile(module, options);
-  if (!compiled) throw Error(fmt::format("{}: {}", path, compiled.error()));
-  return {*compiled->search, compiled->report(), options.tuning, compile::export_plan({&*compiled})};
-}
-
-Outcome tune_graph(const TuneArguments& a, TuneDisplay& display) {
-  ProgramGraph program(a.graph);
-  program.options.strict = a.strict;
-  program.options.search = search_options(a, display);
-  auto cache = compile::usual_tuning_cache(true);
-  program.graph().compile(program.options);
-  return {*program.graph().search_summary(), program.graph().report(), std::move(cache),
-          export_plan(program.graph())};
-}
-
 int tune(const TuneArguments& a) {
   catch_interrupts();
-  Outcome outcome;
+  SearchedProgram outcome;
   {
     TuneDisplay display;
-    outcome = a.graph.terms() ? tune_terms(a, display) : tune_graph(a, display);
+    outcome = search_program(a.graph, search_options(a, display), a.strict);
   }
   if (!a.plan.empty())
     if (auto written = write_file(a.plan, std::string_view(outcome.plan)); !written)
@@ -203,6 +165,7 @@ int tune(const TuneArguments& a) {
              {"interrupted", interrupt_requested()},
              {"seconds", s.seconds},
              {"notes", s.notes},
+             {"blamed", Json::array()},
              {"workers", s.workers},
              {"region_plans", s.region_plans},
              {"regions", Json::array()},
@@ -216,6 +179,8 @@ int tune(const TuneArguments& a) {
                                 {"before_s", k.before},
                                 {"after_s", k.after},
                                 {"limit_fraction", k.limit_fraction}});
+    for (const BlamedRule& rule : s.blamed)
+      out["blamed"].push_back({{"name", rule.name}, {"cause", rule.cause}, {"reproducer", rule.reproducer}});
     for (const ChangedRegion& r : s.regions)
       out["regions"].push_back({{"nodes", r.nodes},
                                 {"instances", r.instances},
@@ -252,6 +217,7 @@ void add_tune(CLI::App& app, int& exit_code) {
   verb->add_option("--kernel", a->filter, "Only kernels whose name, results or weights have this in them");
   verb->add_option("--export-plan", a->plan,
                    "Write what is found to this file, for --plan on another machine of the same kind");
+  verb->add_option("--log", a->log, "Write all that is measured to this file, for luminal replay");
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
   verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");
   verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");

@@ -17,6 +17,7 @@ public:
   const std::vector<PlannedKernel>& kernels() const { return state_.kernels; }
   const std::vector<PassTime>& times() const { return times_; }
   const std::vector<RegionReport>& regions() const { return state_.regions; }
+  const Module& module() const { return state_.module; }
   /// As the passes have made it.
   const Function& entry() const { return *state_.functions.front().function; }
 

@@ -11,8 +11,10 @@
 #include "codegen/c_like/c_like.h"
 #include "codegen/object_cache.h"
 #include "codegen/version.h"
+#include "compile/blame_rules.h"
 #include "compile/plan_file.h"
 #include "compile/plan_search.h"
+#include "compile/search_log.h"
 #include "device/host_memory.h"
 #include "device/known_devices.h"
 #include "ir/placement.h"
@@ -131,24 +133,32 @@ std::shared_ptr<KernelPlanner> planner_of(const Options& options, std::shared_pt
                                                        .pinned = pinned,
                                                        .plan = std::move(plan),
                                                        .schedules = options.schedules,
-                                                       .profile = options.profile});
+                                                       .profile = options.profile,
+                                                       .log = options.log});
 }
 
-/// The pass list (compile/pass_list.h), then code.
+/// The pass list (compile/pass_list.h), then code: none while a log is replayed, since nothing runs.
 Result<BuiltPlan> build(const Module& module, const Options& options, std::shared_ptr<PlanFile> file,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
+  const auto begin = std::chrono::steady_clock::now();
   BuiltPlan built;
   built.chooser = planner_of(options, std::move(file), pinned);
+  built.rules = options.rules.set;
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner, options.rules);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
   watch.add(built.builder->times());
-  auto cached = generate(*plan, built.builder->kernels(), options);
-  if (!cached) return cached.failure();
+  const auto generated = search::outcome(options.log.get(), "code of a program", "", [&]() -> Result<void> {
+    const auto cached = generate(*plan, built.builder->kernels(), options);
+    if (!cached) return cached.failure();
+    built.cached = *cached;
+    return {};
+  });
+  if (!generated) return generated.failure();
   watch.lap("code");
-  built.cached = *cached;
   plan->devices = places_of(module, options);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
+  built.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return built;
 }
 
@@ -410,12 +420,20 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   if (!read) return read.failure();
   Options& with = *read;
   if (!options.language.empty()) with.tuning = nullptr; // what was measured on the processor
+  if (with.log) with.tuning = begin_search(*with.log, work, with);
   if (with.search.mode != SearchMode::fast && !with.tuning)
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
   const auto plan_file = plan_file_of(with);
   if (!plan_file) return plan_file.failure();
-  const PlanMaker make = [&](const std::map<Hash128, std::string>& pinned) {
-    return build(work, with, *plan_file, pinned, watch);
+  const std::shared_ptr<const RuleSet> every_rule = with.rules.set;
+  const PlanMaker make = [&](const PlanRequest& request) {
+    std::vector<std::string> forbidden = request.forbidden;
+    if (with.tuning) {
+      result.blamed = quarantined_rules(*with.tuning, *every_rule);
+      for (const BlamedRule& rule : result.blamed) forbidden.push_back(rule.name);
+    }
+    with.rules.set = RuleSet::without(every_rule, forbidden);
+    return build(work, with, *plan_file, request.pinned, watch);
   };
   auto built = make({});
   if (!built) return built.failure();
@@ -430,7 +448,9 @@ Result<Compiled> compile(const Module& module, const Options& options) {
         (*plan_file)->path(), (*plan_file)->size());
   for (const PlannedKernel& kernel : built->builder->kernels()) result.choices.push_back(kernel.report);
   if (with.search.mode != SearchMode::fast) {
-    if (auto fits = fits_in_memory(*built->plan, with.sizes); !fits) return fits.failure();
+    const auto fits = search::outcome(with.log.get(), "memory", "",
+                                      [&] { return fits_in_memory(*built->plan, with.sizes); });
+    if (!fits) return fits.failure();
     auto summary = search_plan(with, make, *built, result.choices);
     if (!summary) return summary.failure();
     if (with.strict && summary->mismatches > 0)
@@ -438,6 +458,11 @@ Result<Compiled> compile(const Module& module, const Options& options) {
                                  compile::to_string(*summary))};
     result.search = std::move(*summary);
     watch.lap("search");
+    if (search::replays(with.log.get())) { // now with code
+      with.log = nullptr;
+      built = make({});
+      if (!built) return built.failure();
+    }
   }
 
   const auto& kernels = built->builder->kernels();
@@ -460,6 +485,9 @@ std::string Compiled::report() const {
   for (size_t i = 0; i < schedules.size(); i++)
     out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
   for (const RegionReport& region : regions) out += to_string(region);
+  for (const BlamedRule& rule : blamed)
+    out += fmt::format("the rule {} is not used: {}{}\n", rule.name, rule.cause,
+                       rule.reproducer.empty() ? "" : "; reproducer in " + rule.reproducer);
   for (const PassTime& time : times) out += fmt::format("{:<10}{:8.1f} ms\n", time.name, time.ms);
   return out + passes.to_string();
 }

@@ -32,6 +32,8 @@ struct Options {
   std::string reproducers;   ///< folder for what turns out to be wrong; empty: the usual one
   bool worker = true;        ///< schedules that are not checked yet run in a process of their own
   SearchOptions search = {}; ///< of better schedules, by measuring
+  /// That search.log asks for: open_search_log (compile/search_log.h). Several searches share one.
+  std::shared_ptr<search::MeasureLog> log = {};
   search::MachineProfile profile = {}; ///< for estimates of what a launch takes; default: cautious ones
   WeightSource weights = {};           ///< for whole programs that are measured; see ProgramRace
   /// Schedules of kernels by their names in report(): neither the cache nor a search changes them.
@@ -64,6 +66,7 @@ struct Compiled {
   std::vector<KernelReport> choices;        ///< of each kernel: why this schedule
   std::vector<RegionReport> regions;        ///< what the rules have found
   std::vector<search::TuningEntry> entries; ///< what a plan's file has of it (compile/plan_file.h)
+  std::vector<BlamedRule> blamed;           ///< rules that took no part, since they are in quarantine
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };

@@ -106,6 +106,7 @@ search::TuningKey KernelPlanner::region_key(const Hash128& structure) const {
   search::TuningKey key = machine_.at(1);
   key.structure = structure;
   key.numeric = search::region_policy;
+  if (options_.log) options_.log->uses(key);
   return key;
 }
 
@@ -116,6 +117,10 @@ std::optional<std::string> KernelPlanner::kept(const search::TuningKey& key) con
   if (options_.plan) entry = options_.plan->find(key);
   if (!entry && options_.cache) entry = options_.cache->find(key);
   return entry ? std::optional(entry->schedule) : std::nullopt;
+}
+
+bool KernelPlanner::is_quarantined(const search::TuningKey& key, const std::string& text) const {
+  return options_.cache && options_.cache->quarantined(key, text);
 }
 
 search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::CpuTarget& target,
@@ -175,6 +180,7 @@ Result<bool> KernelPlanner::passes(const search::TuningEntry& entry, PlannedKern
   select.worker = options_.worker;
   select.cache = options_.cache.get();
   select.reproducers = options_.reproducers;
+  select.log = options_.log.get();
   Result<search::Tried> tried = Failure{""};
   if (auto fit = search::make_judgeable(*problem, select); fit)
     tried = search::check_one(
@@ -273,6 +279,7 @@ Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Ex
                                      sizes.at(std::string(given.name())));
   made.key = search::tuning_key(canonical->cone, facts->sizes, machine_.at(made.threads));
   made.report.key = made.key->hash().hex();
+  if (options_.log) options_.log->uses(*made.key);
   made.report.facts = facts;
   made.problem = [where = place, facts, wanted = options_.sizes]() mutable {
     where.given = &facts->given;

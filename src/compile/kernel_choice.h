@@ -6,6 +6,7 @@
 #include "runtime/plan.h"
 #include "search/extract_kernel.h"
 #include "search/machine_profile.h"
+#include "search/measure_log.h"
 #include "search/tuning_cache.h"
 #include <functional>
 #include <map>
@@ -83,6 +84,7 @@ struct ChoiceOptions {
   std::shared_ptr<PlanFile> plan = {};               ///< before the cache; null: none
   std::map<std::string, std::string> schedules = {}; ///< before all others, by the kernel's name
   search::MachineProfile profile = {};               ///< for estimates of what a launch takes
+  std::shared_ptr<search::MeasureLog> log = {};      ///< of a search: see search/measure_log.h
 };
 
 class KernelPlanner {
@@ -98,6 +100,8 @@ public:
   search::TuningKey region_key(const Hash128& structure) const;
   /// What is pinned for this key, else what the plan's file has, else the cache.
   std::optional<std::string> kept(const search::TuningKey& key) const;
+  /// The plan of this name gave other results, here or in another search.
+  bool is_quarantined(const search::TuningKey& key, const std::string& text) const;
   search::BuildOptions build_options(int threads) const {
     return compile::build_options(options_.limits, options_.target, threads);
   }

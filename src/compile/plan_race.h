@@ -7,6 +7,8 @@
 // Kernels have the schedules that the tuning cache has, or default ones; the search of schedules follows.
 #pragma once
 #include "compile/plan_search.h"
+#include "search/measure_lock.h"
+#include <optional>
 
 namespace luminal::compile {
 
@@ -19,5 +21,13 @@ Result<void> race_regions(const Options& options, const PlanMaker& make, BuiltPl
 /// machine's memory. `pool` is not null.
 ProgramRace::Options race_options(const Options& options, const BuiltPlan& built, ThreadPool* pool,
                                   const ExprMap<int64_t>& bound);
+
+/// The machine for who measures now; nothing is held where a log says what was measured.
+struct MeasureTurn {
+  std::optional<search::MeasureLock> lock;
+  bool stopped = false; ///< somebody asked to stop while others measured
+};
+/// Failure: the lock's file cannot be made.
+Result<MeasureTurn> lock_to_measure(const Options& options);
 
 } // namespace luminal::compile

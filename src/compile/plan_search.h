@@ -11,10 +11,16 @@ struct BuiltPlan {
   std::shared_ptr<const runtime::Plan> plan;
   std::shared_ptr<PlanBuilder> builder;
   std::shared_ptr<KernelPlanner> chooser;
+  std::shared_ptr<const RuleSet> rules;
   int cached = 0;
+  double seconds = 0; ///< that making it took
 };
-/// Builds the plan with what is pinned and what the tuning cache has: see ChoiceOptions.
-using PlanMaker = std::function<Result<BuiltPlan>(const std::map<Hash128, std::string>& pinned)>;
+struct PlanRequest {
+  std::map<Hash128, std::string> pinned = {}; ///< see ChoiceOptions
+  std::vector<std::string> forbidden = {};    ///< rules that take no part, beside those in quarantine
+};
+/// Builds the plan with this and with what the tuning cache has.
+using PlanMaker = std::function<Result<BuiltPlan>(const PlanRequest&)>;
 
 /// Replaces `built` by the best plan found; `reports` are those of its kernels. options.tuning is
 /// not null.

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "compile/program_of_race.h"
+#include "search/measure_log.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -193,6 +194,17 @@ Result<std::unique_ptr<ProgramRace::Program>> ProgramRace::with_moved_weights(co
 }
 
 Result<std::string> ProgramRace::difference(int first, int second) {
+  if (!options_.log) return difference_now(first, second);
+  const auto answer = options_.log->ask("a difference of programs", fmt::format("{} {}", first, second),
+                                        [&]() -> search::MeasureLog::Answer {
+                                          const auto text = difference_now(first, second);
+                                          return {text.ok(), text ? *text : text.error(), {}};
+                                        });
+  if (!answer.ok) return Failure{answer.text};
+  return answer.text;
+}
+
+Result<std::string> ProgramRace::difference_now(int first, int second) {
   Program *a = programs_[size_t(first)].get(), *b = programs_[size_t(second)].get();
   LUMINAL_CHECK(a && b);
   for (Program* program : {a, b})

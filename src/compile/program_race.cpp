@@ -5,6 +5,7 @@
 #include "base/thread_pool.h"
 #include "compile/program_of_race.h"
 #include "device/cpu/cpu_device.h"
+#include "search/measure_log.h"
 #include "search/race.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -61,6 +62,13 @@ ProgramRace::~ProgramRace() {
 void ProgramRace::drop(int program) { programs_[size_t(program)].reset(); }
 
 Result<int> ProgramRace::add(std::shared_ptr<const Plan> plan) {
+  const auto loaded = search::outcome(options_.log, "a program", "", [&] { return load(std::move(plan)); });
+  if (!loaded) return loaded.failure();
+  if (search::replays(options_.log)) programs_.emplace_back();
+  return int(programs_.size()) - 1;
+}
+
+Result<void> ProgramRace::load(std::shared_ptr<const Plan> plan) {
   bool host = false;
   visit_steps(plan->steps, [&](const Step& step) { host |= step.kind == runtime::StepKind::host; });
   if (host) return Failure{"it has steps that only the program's owner can run"};
@@ -97,10 +105,19 @@ Result<int> ProgramRace::add(std::shared_ptr<const Plan> plan) {
   if (auto ran = fill(*program); !ran)
     return Failure{"no inputs are known that it runs with: " + ran.error()};
   programs_.push_back(std::move(program));
-  return int(programs_.size()) - 1;
+  return {};
 }
 
 bool ProgramRace::set_sizes(const std::map<std::string, int64_t>& sizes) {
+  return search::outcome(options_.log, "sizes", "",
+                         [&]() -> Result<void> {
+                           if (take_sizes(sizes)) return {};
+                           return Failure{"not possible"};
+                         })
+      .ok();
+}
+
+bool ProgramRace::take_sizes(const std::map<std::string, int64_t>& sizes) {
   for (const auto& program : programs_) {
     if (!program) continue;
     ExprMap<int64_t> values;
@@ -174,15 +191,32 @@ Result<double> ProgramRace::run(Program& program) {
 
 Result<ProgramRace::Times> ProgramRace::compare(int first, int second, double seconds, int rounds,
                                                 const std::function<bool()>& stop, double pause) {
+  if (!options_.log) return time(first, second, seconds, rounds, stop, pause);
+  const auto answer = options_.log->ask("times of two programs", fmt::format("{} {}", first, second),
+                                        [&]() -> search::MeasureLog::Answer {
+                                          const auto t = time(first, second, seconds, rounds, stop, pause);
+                                          if (!t) return {false, t.error(), {}};
+                                          return {true, "", {t->first, t->second, double(t->rounds)}};
+                                        });
+  if (!answer.ok) return Failure{answer.text};
+  return Times{answer.numbers.at(0), answer.numbers.at(1), int(answer.numbers.at(2))};
+}
+
+Result<ProgramRace::Times> ProgramRace::time(int first, int second, double seconds, int rounds,
+                                             const std::function<bool()>& stop, double pause) {
   Program* programs[2] = {programs_[size_t(first)].get(), programs_[size_t(second)].get()};
   LUMINAL_CHECK(programs[0] && programs[1]);
   std::vector<double> samples[2];
   for (Program* program : programs) // pages and caches
     if (auto done = run(*program); !done) return done.failure();
   const double begin = search::Clock::steady().now();
-  constexpr int most_rounds = 400;
+  constexpr int least_rounds = 3, most_rounds = 400;
+  constexpr double much_longer = 3;
   for (int round = 0; round < most_rounds; round++) {
-    if (round >= rounds && search::Clock::steady().now() - begin >= seconds) break;
+    const double spent = search::Clock::steady().now() - begin;
+    if (round >= rounds && spent >= seconds) break;
+    if (round >= least_rounds && spent >= much_longer * seconds && seconds > 0)
+      break; // long steps, a busy machine
     if (round >= 3 && stop && stop()) break;
     for (const int turn : {round % 2, 1 - round % 2}) {
       double total = 0;

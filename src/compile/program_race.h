@@ -12,7 +12,10 @@
 
 namespace luminal {
 class ThreadPool;
+namespace search {
+class MeasureLog;
 }
+} // namespace luminal
 
 namespace luminal::compile {
 
@@ -28,6 +31,7 @@ public:
     double epsilon = 0x1p-24;             ///< of the least precise float that is rounded to; see difference
     /// weights that are made, states and working memory of all programs
     int64_t most_bytes = int64_t(1) << 62;
+    search::MeasureLog* log = nullptr; ///< gets what all of this tells; or gives it, and nothing runs
   };
   explicit ProgramRace(Options options);
   ~ProgramRace();
@@ -62,6 +66,11 @@ public:
 private:
   struct Program;
   struct Outcome;
+  Result<void> load(std::shared_ptr<const runtime::Plan> plan);
+  bool take_sizes(const std::map<std::string, int64_t>& sizes);
+  Result<Times> time(int first, int second, double seconds, int rounds, const std::function<bool()>& stop,
+                     double pause);
+  Result<std::string> difference_now(int first, int second);
   Result<Outcome> outcome(Program& program);
   Result<void> put_in(Program& program, const Outcome& given, double moved);
   Result<void> fill_states(Program& program);

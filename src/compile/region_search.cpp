@@ -471,6 +471,16 @@ const RegionPlan* choose_plan(const PlanState& state, const KnownRegion& searche
   if (result.plans.size() > 1) {
     for (const RegionPlan& plan : result.plans) report.plans.push_back(plan.report);
     report.key = state.planner.region_key(searched.key);
+    const auto wrong = [&](size_t k) {
+      return state.planner.is_quarantined(*report.key, plan_text(result.plans[k].report.name));
+    };
+    // What was written is never wrong; of the others the least estimate stands first.
+    if (wrong(taken))
+      for (size_t k = 0; k < result.plans.size(); ++k)
+        if (result.plans[k].report.written || !wrong(k)) {
+          taken = k;
+          break;
+        }
     if (const auto kept = state.planner.kept(*report.key))
       for (size_t k = 0; k < result.plans.size(); ++k)
         if (plan_text(result.plans[k].report.name) == *kept) {

@@ -121,6 +121,17 @@ std::shared_ptr<const RuleSet> RuleSet::of(const RuleChoice& choice) {
   return sets.emplace(made->hash(), std::move(made)).first->second;
 }
 
+std::shared_ptr<const RuleSet> RuleSet::without(std::shared_ptr<const RuleSet> rules,
+                                                const std::vector<std::string>& names) {
+  static std::map<Hash128, std::shared_ptr<const RuleSet>> sets;
+  if (names.empty()) return rules;
+  std::vector<std::string> forbidden = rules->theory_.without;
+  add(forbidden, names);
+  auto made = std::make_shared<const RuleSet>(rules->theory_.more, std::move(forbidden));
+  const std::lock_guard lock(of_process);
+  return sets.emplace(made->hash(), std::move(made)).first->second;
+}
+
 RuleSet::Engine::Engine(const RuleSet& rules, bool exact) : rules_(rules), exact_(exact) {
   {
     const std::lock_guard lock(rules.mutex_);

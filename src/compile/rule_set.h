@@ -26,6 +26,10 @@ public:
   /// Of the texts of all rules and the names of forbidden ones: the same in every process. Part of the keys
   /// of what is kept on disk.
   const Hash128& hash() const { return hash_; }
+  const rules::TheoryOptions& theory() const { return theory_; }
+  /// This one where `names` is empty; one object for equal rules.
+  static std::shared_ptr<const RuleSet> without(std::shared_ptr<const RuleSet> rules,
+                                                const std::vector<std::string>& names);
 
   /// A program of terms with the rules read and planned, which takes longer than a small region.
   /// `exact`: with those that keep every bit. Kept for the next region, one for each that is searched at

@@ -41,6 +41,9 @@ ChangedKernel changed(const TuningGroup& group, const PlannedKernel& kernel) {
           .limit_fraction = group.after > 0 ? group.limit / group.after : 0};
 }
 
+double search_seconds() { return search::Clock::steady().now(); }
+void leave_out(double seconds) { search::Clock::leave_out(seconds); }
+
 std::string to_string(const SearchSummary& s) {
   std::string text = fmt::format(
       "search: {} of {} kernels tuned, {} improved, {} schedules tried in {:.1f} s{}\n", s.searched,
@@ -63,6 +66,9 @@ std::string to_string(const SearchSummary& s) {
   else if (s.workers > 1)
     text += fmt::format("  {0} workers are faster than all: launches of a step run on {0}\n", s.workers);
   text += fmt::format("  mismatches {}\n", s.mismatches);
+  for (const BlamedRule& rule : s.blamed)
+    text += fmt::format("  the rule {} is not used any more: {}{}\n", rule.name, rule.cause,
+                        rule.reproducer.empty() ? "" : "; reproducer in " + rule.reproducer);
   for (const std::string& note : s.notes) text += "  " + note + "\n";
   return text;
 }

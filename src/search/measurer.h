@@ -83,4 +83,10 @@ std::unique_ptr<Measurer> make_in_process_measurer(std::shared_ptr<const Workloa
 std::unique_ptr<Measurer> make_worker_measurer(std::shared_ptr<const Workload> work,
                                                const MeasurerOptions& options = {});
 
+class MeasureLog;
+/// Times go to the log; runs for results do not.
+std::unique_ptr<Measurer> make_logged_measurer(std::unique_ptr<Measurer> measurer, MeasureLog& log);
+/// Takes every candidate, has the times of the log, runs nothing.
+std::unique_ptr<Measurer> make_replaying_measurer(MeasureLog& log);
+
 } // namespace luminal::search

@@ -1,6 +1,8 @@
 // search/race.cpp -- rounds, halving, decision.
 #include "search/race.h"
+#include "search/measure_log.h"
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -8,10 +10,13 @@
 namespace luminal::search {
 namespace {
 
+std::atomic<double> left_out{0};
+
 class SteadyClock final : public Clock {
 public:
   double now() override {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() -
+           left_out.load();
   }
 };
 
@@ -58,7 +63,9 @@ private:
   double scale(int i) const { return options_.scales.empty() ? 1 : options_.scales[size_t(i)]; }
 
   bool spent() {
-    if (!over_) over_ = clock_.now() >= end_ || (options_.stop && options_.stop());
+    if (!over_)
+      over_ = yes(options_.log, "a race is over",
+                  [&] { return clock_.now() >= end_ || (options_.stop && options_.stop()); });
     return over_;
   }
 
@@ -187,6 +194,8 @@ Clock& Clock::steady() {
   static SteadyClock clock;
   return clock;
 }
+
+void Clock::leave_out(double seconds) { left_out.fetch_add(seconds); }
 
 double low_percentile(std::vector<double> samples, double fraction) {
   if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();

@@ -14,12 +14,16 @@
 
 namespace luminal::search {
 
+class MeasureLog;
+
 /// Seconds that only grow. Tests have their own.
 class Clock {
 public:
   virtual ~Clock() = default;
   virtual double now() = 0;
   static Clock& steady();
+  /// Seconds that the steady clock, of the whole process, does not count: of who searched and had to wait.
+  static void leave_out(double seconds);
 };
 
 struct RaceEntry {
@@ -53,6 +57,7 @@ struct RaceOptions {
   double sample_seconds = 2e-4;    ///< a sample has as many launches as take this long
   double hopeless = 8;             ///< dropped after warm-up: this many times slower than the best
   std::vector<double> scales = {}; ///< of each candidate: its samples times this are its time; empty: 1
+  MeasureLog* log = nullptr;       ///< has whether the budget is spent
 };
 
 /// The value below which that fraction of the samples lies (nearest rank); NaN where there are

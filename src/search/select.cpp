@@ -8,23 +8,18 @@
 #include "base/thread_pool.h"
 #include "search/bound.h"
 #include "search/measure_lock.h"
+#include "search/measure_log.h"
 #include "search/part.h"
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace luminal::search {
 namespace {
-
-std::string reproducer_folder(const SelectOptions& options) {
-  if (!options.reproducers.empty()) return options.reproducers;
-  if (const std::string folder = cache_folder(); !folder.empty()) return folder + "/reproducers";
-  std::error_code error;
-  return (std::filesystem::temp_directory_path(error) / "luminal-reproducers").string();
-}
 
 /// A candidate that could be lowered. Kept from list to list.
 struct Built {
@@ -49,7 +44,9 @@ struct Selector::Impl {
   Impl(const KernelProblem& problem, SelectOptions options)
       : problem_(problem), options_(std::move(options)),
         clock_(options_.race.clock ? *options_.race.clock : Clock::steady()),
-        key_(tuning_key(problem, options_.build, options_.numeric, options_.rules)) {}
+        key_(tuning_key(problem, options_.build, options_.numeric, options_.rules)) {
+    options_.race.log = options_.log;
+  }
 
   Result<Selection> run(const std::vector<Candidate>& candidates, double seconds,
                         const std::vector<double>& allowed) {
@@ -106,18 +103,32 @@ private:
     incumbent_ = 0;
     for (const Candidate& candidate : candidates)
       selection_.tried.push_back({.schedule = kernel::to_string(candidate.schedule)});
-    if (!measurer_)
-      measurer_ = make(std::make_shared<const Workload>(
-          workload_of(problem_, problem_.cone, problem_.symbols, options_.build.threads)));
+    if (!measurer_) measurer_ = timing(problem_);
   }
 
   std::unique_ptr<Measurer> make(std::shared_ptr<const Workload> work) const {
     return options_.worker ? make_worker_measurer(std::move(work), options_.measure)
                            : make_in_process_measurer(std::move(work), options_.measure);
   }
-  Result<MeasureLock> lock() const {
-    return MeasureLock::acquire(options_.lock.empty() ? MeasureLock::default_path() : options_.lock,
-                                options_.race.stop);
+  /// Of the problem at its sizes.
+  std::unique_ptr<Measurer> timing(const KernelProblem& problem) const {
+    if (replays(options_.log)) return make_replaying_measurer(*options_.log);
+    auto made = make(std::make_shared<const Workload>(
+        workload_of(problem, problem.cone, problem.symbols, options_.build.threads)));
+    return options_.log ? make_logged_measurer(std::move(made), *options_.log) : std::move(made);
+  }
+  /// Held by nobody where nothing is measured.
+  Result<std::optional<MeasureLock>> lock() const {
+    std::optional<MeasureLock> held;
+    const auto done = outcome(options_.log, "the lock", "", [&]() -> Result<void> {
+      auto lock = MeasureLock::acquire(options_.lock.empty() ? MeasureLock::default_path() : options_.lock,
+                                       options_.race.stop);
+      if (!lock) return lock.failure();
+      held.emplace(std::move(*lock));
+      return {};
+    });
+    if (!done) return done.failure();
+    return held;
   }
 
   // ---- building ----
@@ -203,12 +214,13 @@ private:
       if (slots_[i] >= 0 && !of(i).cause.empty()) selection_.tried[i].rejected = of(i).cause;
   }
   void build_these(const std::vector<int>& wanted, bool parts) {
+    if (wanted.empty()) return;
     std::vector<std::optional<Result<CandidateCode>>> codes(wanted.size());
     const auto kernel_of = [&](int slot) -> const kernel::Kernel& {
       const auto part = parts_.find(slot);
       return parts && part != parts_.end() ? part->second : built_[size_t(slot)].kernel;
     };
-    {
+    if (!replays(options_.log)) {
       ThreadPool pool(options_.build.threads); // gone before a worker process is forked
       pool.parallel_for(int64_t(wanted.size()), [&](int64_t w) {
         codes[size_t(w)].emplace(build(kernel_of(wanted[size_t(w)]), problem_.symbols, options_.build));
@@ -216,13 +228,16 @@ private:
     }
     for (size_t w = 0; w < wanted.size(); w++) {
       Built& built = built_[size_t(wanted[w])];
-      Result<CandidateCode>& code = *codes[w];
       const bool part = parts && parts_.contains(wanted[w]);
-      if (code) {
-        code->workers = built.workers;
-        if (!part) built.code = *code;
-      }
-      const auto number = code ? measurer_->add(std::move(*code)) : Result<int>(code.failure());
+      CandidateCode code;
+      const auto made = outcome(options_.log, "code", built.schedule, [&]() -> Result<void> {
+        if (!*codes[w]) return codes[w]->failure();
+        code = std::move(**codes[w]);
+        return {};
+      });
+      code.workers = built.workers;
+      if (made && !part) built.code = code;
+      const auto number = made ? measurer_->add(std::move(code)) : Result<int>(made.failure());
       if (number)
         (part ? built.part : built.number) = *number;
       else
@@ -238,7 +253,7 @@ private:
     if (slots_.empty() || slots_[0] < 0) return {};
     if (of(0).number < 0) build_these({slots_[0]}, false);
     if (of(0).number < 0) return {};
-    auto held = lock();
+    const auto held = lock();
     if (!held) return held.failure();
     for (int turn = 0; turn < 3; turn++) {
       const auto seconds = measurer_->time(of(0).number, 1);
@@ -411,12 +426,16 @@ private:
     if (!size.measurer) {
       size.problem = problem_;
       size.problem.symbols = options_.sizes[s].symbols;
-      try {
-        size.measurer = make(std::make_shared<const Workload>(
-            workload_of(size.problem, size.problem.cone, size.problem.symbols, options_.build.threads)));
-      } catch (const Error&) {
-        return times;
-      }
+      const auto made = outcome(options_.log, "arguments", name_of(options_.sizes[s]), [&]() -> Result<void> {
+        try {
+          size.measurer = timing(size.problem);
+        } catch (const Error& error) {
+          return Failure{error.what()};
+        }
+        return {};
+      });
+      if (!made) return times;
+      if (!size.measurer) size.measurer = timing(size.problem); // that of a log
     }
     std::vector<int> numbers;
     std::vector<size_t> raced_ones;
@@ -424,9 +443,15 @@ private:
       Built& built = of(finalists[f]);
       built.at_sizes.resize(options_.sizes.size(), -1);
       if (built.at_sizes[s] < 0 && built.code) {
-        auto code = at_sizes_of(built, size.problem.symbols);
-        if (code)
-          if (const auto number = size.measurer->add(std::move(*code))) built.at_sizes[s] = *number;
+        CandidateCode code;
+        const auto made = outcome(options_.log, "code", built.schedule, [&]() -> Result<void> {
+          auto sized = at_sizes_of(built, size.problem.symbols);
+          if (!sized) return sized.failure();
+          code = std::move(*sized);
+          return {};
+        });
+        if (made)
+          if (const auto number = size.measurer->add(std::move(code))) built.at_sizes[s] = *number;
       }
       if (built.at_sizes[s] < 0) continue;
       numbers.push_back(built.at_sizes[s]);
@@ -453,12 +478,15 @@ private:
   // ---- checking ----
 
   Result<void> make_checker() {
-    if (checker_) return {};
-    auto checker = Checker::create(
-        problem_, options_.build, [this](auto w) { return make(std::move(w)); }, options_.check);
-    if (!checker) return checker.failure();
-    checker_ = std::move(*checker);
-    return {};
+    if (checker_ || has_checker_) return {};
+    has_checker_ = true;
+    return outcome(options_.log, "a check", problem_.cone.name, [&]() -> Result<void> {
+      auto checker = Checker::create(
+          problem_, options_.build, [this](auto w) { return make(std::move(w)); }, options_.check);
+      if (!checker) return checker.failure();
+      checker_ = std::move(*checker);
+      return {};
+    });
   }
 
   Result<void> first_right(const std::vector<size_t>& order) {
@@ -482,7 +510,7 @@ private:
     if (built.number < 0) {
       tried.verdict = {1, built.cause, ""};
     } else if (!built.checked) {
-      tried.verdict = checker_->check(built.candidate, *measurer_, built.number);
+      tried.verdict = verdict_of(built);
       built.checked = tried.verdict.passed();
     }
     tried.checked = built.checked;
@@ -490,12 +518,28 @@ private:
       condemn(i, fmt::format("wrong in step {}: {}", tried.verdict.step, tried.verdict.cause));
   }
 
+  Verdict verdict_of(const Built& built) {
+    if (!options_.log) return checker_->check(built.candidate, *measurer_, built.number);
+    Verdict verdict;
+    const auto answer = options_.log->ask("a verdict", built.schedule, [&]() -> MeasureLog::Answer {
+      verdict = checker_->check(built.candidate, *measurer_, built.number);
+      return {verdict.passed(), verdict.cause, {double(verdict.step)}};
+    });
+    verdict.step = int(answer.numbers.at(0));
+    verdict.cause = answer.text;
+    return verdict;
+  }
+
   /// Never again: a reproducer, a line in the log, quarantine.
   void condemn(size_t i, const std::string& cause) {
     Tried& tried = selection_.tried[i];
     tried.rejected = cause;
-    const std::string folder = fmt::format("{}/{}-{:016x}", reproducer_folder(options_), problem_.cone.name,
-                                           hash64(tried.schedule, key_.hash().low));
+    if (replays(options_.log)) { // which has no reproducer and tells nobody anew
+      if (options_.cache) options_.cache->quarantine(key_, tried.schedule, cause, "");
+      return;
+    }
+    const std::string folder = fmt::format("{}/{}-{:016x}", reproducer_folder(options_.reproducers),
+                                           problem_.cone.name, hash64(tried.schedule, key_.hash().low));
     const auto written = write_reproducer(folder, problem_, of(i).candidate, of(i).kernel, cause,
                                           tried.verdict.loops, options_.build);
     if (written) tried.reproducer = *written;
@@ -536,6 +580,7 @@ private:
   TuningKey key_;
   std::unique_ptr<Measurer> measurer_;
   std::unique_ptr<Checker> checker_;
+  bool has_checker_ = false; // here, or where the log comes from
   std::vector<Built> built_;
   std::map<std::pair<Hash128, int>, int> kernels_; // and workers
   std::map<int, kernel::Kernel> parts_;            // of what is in built_
@@ -557,24 +602,5 @@ Result<Selection> Selector::run(const std::vector<Candidate>& candidates, double
   return impl_->run(candidates, seconds, allowed);
 }
 Result<Tried> Selector::check_first(const Candidate& candidate) { return impl_->check_first(candidate); }
-
-Result<Selection> select(const KernelProblem& problem, const std::vector<Candidate>& candidates,
-                         const SelectOptions& options) {
-  return Selector(problem, options).run(candidates, options.race.seconds);
-}
-
-Result<Tried> check_one(const KernelProblem& problem, const Candidate& candidate,
-                        const SelectOptions& options) {
-  return Selector(problem, options).check_first(candidate);
-}
-
-Result<void> make_judgeable(KernelProblem& problem, const SelectOptions& options) {
-  const auto none = [](std::shared_ptr<const Workload>) { return std::unique_ptr<Measurer>(); };
-  if (Checker::create(problem, options.build, none, options.check)) return {};
-  problem.floats = {0.5, 2};
-  auto checker = Checker::create(problem, options.build, none, options.check);
-  if (!checker) return checker.failure();
-  return {};
-}
 
 } // namespace luminal::search

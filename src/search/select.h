@@ -29,6 +29,7 @@ struct SelectOptions {
   /// part_seconds, and who wins there is confirmed whole.
   double long_launch = 30e-3, part_seconds = 10e-3;
   std::vector<SizePoint> sizes;
+  MeasureLog* log = nullptr; ///< gets, or gives, all that depends on the moment
 };
 
 struct Tried {
@@ -93,6 +94,8 @@ Result<Tried> check_one(const KernelProblem& problem, const Candidate& candidate
 /// Failure: they still are.
 Result<void> make_judgeable(KernelProblem& problem, const SelectOptions& options);
 
+/// What is wanted, or where that is empty the usual place.
+std::string reproducer_folder(const std::string& wanted);
 /// Writes the folder and returns its name. Files: term.lum, schedule.txt, loops.txt, case.json
 /// (cause, seed, sizes, target), and loops_shrunken.txt where `loops` is given: those of the
 /// shrunken instance.

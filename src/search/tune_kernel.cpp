@@ -2,6 +2,7 @@
 // good alone.
 #include "search/tune_kernel.h"
 #include "search/measure_lock.h"
+#include "search/measure_log.h"
 #include <algorithm>
 #include <set>
 
@@ -26,7 +27,9 @@ public:
     const auto stopped = [&] { return options_.select.race.stop && options_.select.race.stop(); };
     while (true) {
       const double left = options_.seconds - (clock_.now() - start) + (MeasureLock::waited() - waited);
-      if (best_.lists > 0 && (left <= 0 || stopped())) return finished();
+      if (best_.lists > 0 &&
+          yes(options_.select.log, "a kernel's time is over", [&] { return left <= 0 || stopped(); }))
+        return finished();
       std::vector<Move> list = next_list();
       if (list.size() < 2 && best_.lists > 0) {
         best_.complete = true;

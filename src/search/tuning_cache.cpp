@@ -290,6 +290,7 @@ std::optional<QuarantineEntry> TuningCache::quarantined(const TuningKey& key, st
 
 void TuningCache::quarantine(const TuningKey& key, std::string_view schedule, std::string cause,
                              std::string reproducer) {
+  if (mirror_) mirror_->quarantine(key, schedule, cause, reproducer);
   const std::lock_guard guard(mutex_);
   const QuarantineEntry q{key.hash(), schedule_hash(schedule), std::move(cause), std::move(reproducer),
                           now()};
@@ -302,6 +303,14 @@ void TuningCache::quarantine(const TuningKey& key, std::string_view schedule, st
   });
   if (!written) memory_quarantine_[{hash, q.schedule.hex()}] = q;
 }
+
+void TuningCache::quarantine(QuarantineEntry entry) {
+  const std::lock_guard guard(mutex_);
+  if (!write([&](SqlConnection& file) { insert(file, entry); }))
+    memory_quarantine_[{entry.key.hex(), entry.schedule.hex()}] = std::move(entry);
+}
+
+void TuningCache::set_mirror(std::shared_ptr<TuningCache> mirror) { mirror_ = std::move(mirror); }
 
 std::optional<TuningEntry> TuningCache::find(const TuningKey& key) {
   const std::lock_guard guard(mutex_);
@@ -387,6 +396,7 @@ TuningCache::Imported TuningCache::put_now(const std::vector<const TuningEntry*>
 bool TuningCache::put(TuningEntry entry, Keep keep) {
   if (const std::string mistake = mistake_in(entry); !mistake.empty())
     throw Error(fmt::format("tuning cache: {}: {}", entry.name, mistake));
+  if (mirror_) mirror_->put(entry, keep);
   const std::lock_guard guard(mutex_);
   entry.used = now();
   return put_now({&entry}, keep).kept == 1;

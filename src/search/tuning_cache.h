@@ -125,6 +125,9 @@ public:
   Imported put_all(std::vector<TuningEntry> entries);
 
   void quarantine(const TuningKey& key, std::string_view schedule, std::string cause, std::string reproducer);
+  void quarantine(QuarantineEntry entry); ///< as another cache has it
+  /// What is put or quarantined from now on goes there, too. Null: it does not.
+  void set_mirror(std::shared_ptr<TuningCache> mirror);
   std::optional<QuarantineEntry> quarantined(const TuningKey& key, std::string_view schedule);
 
   /// All entries by name, then by hash of the key. `refused`: how many rows did not pass.
@@ -172,6 +175,7 @@ private:
   std::map<std::string, TuningEntry> memory_; // by hash of the key
   std::optional<std::multimap<std::string, std::string>> sizes_; // structure -> buckets of the file's entries
   std::map<std::pair<std::string, std::string>, QuarantineEntry> memory_quarantine_; // by hashes
+  std::shared_ptr<TuningCache> mirror_;
 };
 
 // ---- text form: JSON lines (docs/program.md, luminal cache export) ----

@@ -22,6 +22,9 @@ struct Program {
   std::unique_ptr<runtime::Context> context; // made when it first runs
 };
 
+/// For one of the typical sizes, which are left open; the graph must outlive them.
+compile::Options compile_options(const GraphState& graph, const CompileOptions& options);
+
 /// The program for the typical sizes that are nearest to the present ones runs from now on.
 Program& choose_program(GraphState& graph);
 

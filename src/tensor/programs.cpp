@@ -4,6 +4,7 @@
 #include "compile/ablate.h"
 #include "compile/explain_plan.h"
 #include "compile/plan_file.h"
+#include "compile/search_log.h"
 #include "luminal/ablate.h"
 #include "luminal/debug.h"
 #include "luminal/inspect.h"
@@ -123,7 +124,10 @@ void check_memory(const std::vector<std::unique_ptr<Program>>& programs, int64_t
         where);
 }
 
-compile::Options options_of(const GraphState& g, const CompileOptions& options, int threads) {
+} // namespace
+
+compile::Options compile_options(const GraphState& g, const CompileOptions& options) {
+  const int threads = options.threads > 0 ? options.threads : setting_threads();
   compile::Options inner = compile::Options::for_device(g.device_name, threads);
   inner.cache = options.cache;
   inner.pool = &shared_pool(threads);
@@ -140,8 +144,6 @@ compile::Options options_of(const GraphState& g, const CompileOptions& options, 
   };
   return inner;
 }
-
-} // namespace
 
 GraphState::GraphState(std::string function) : name(function), builder(std::move(function), &module) {}
 
@@ -179,9 +181,10 @@ void Graph::compile(const CompileOptions& options, Where where) {
     return;
   }
   const int threads = options.threads > 0 ? options.threads : setting_threads();
-  compile::Options inner = options_of(g, options, threads);
+  compile::Options inner = compile_options(g, options);
   const Module module = g.snapshot();
   const std::vector<Sizes> points = combinations_of(options);
+  if (auto opened = compile::open_search_log(inner); !opened) throw Error("compile", opened.error(), where);
   inner.search.seconds /= double(points.size());
   std::vector<std::unique_ptr<Program>> programs;
   std::optional<SearchSummary> searched;
@@ -200,6 +203,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
     else
       programs.push_back(std::make_unique<Program>(Program{{sizes}, std::move(*compiled), nullptr, nullptr}));
   }
+  if (auto closed = compile::close_search_log(inner); !closed) throw Error("compile", closed.error(), where);
   check_memory(programs, options.max_memory, where);
   g.programs.clear();
   g.running = 0;
@@ -246,7 +250,7 @@ Explanation explain(const Graph& graph, const CompileOptions& options, std::sour
   if (!g.has_results())
     throw Error("explain", "nothing is kept: call keep() on the tensors whose values are wanted", where);
   check_options(g, options, where);
-  compile::Options inner = options_of(g, options, options.threads > 0 ? options.threads : setting_threads());
+  compile::Options inner = compile_options(g, options);
   inner.sizes = combinations_of(options).front();
   inner.rules.texts = true;
   const auto compiled = compile::compile(g.snapshot(), inner);
@@ -260,7 +264,7 @@ Ablation ablate(const Graph& graph, const CompileOptions& options, std::source_l
   if (!g.has_results())
     throw Error("ablate", "nothing is kept: call keep() on the tensors whose values are wanted", where);
   check_options(g, options, where);
-  compile::Options inner = options_of(g, options, options.threads > 0 ? options.threads : setting_threads());
+  compile::Options inner = compile_options(g, options);
   inner.sizes = combinations_of(options).front();
   auto worth = compile::ablate(g.snapshot(), inner);
   if (!worth) throw Error("ablate", worth.error(), where);
@@ -317,7 +321,7 @@ MemoryUse planned_memory(const Graph& graph, const CompileOptions& options, std:
   if (!g.has_results())
     throw Error(op, "nothing is kept: call keep() on the tensors whose values are wanted", where);
   check_options(g, options, where);
-  compile::Options inner = options_of(g, options, options.threads > 0 ? options.threads : setting_threads());
+  compile::Options inner = compile_options(g, options);
   inner.sizes = combinations_of(options).front();
   const auto plan = compile::plan_only(g.snapshot(), inner);
   if (!plan) throw Error(op, plan.error(), where);

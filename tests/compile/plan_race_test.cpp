@@ -1,8 +1,12 @@
 // plan_race_test.cpp -- plans of regions in the whole program: the faster one is kept, a wrong one never runs
 // again, and what was kept is what later compilations take.
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
 #include "base/thread_pool.h"
 #include "compile/plan_race.h"
 #include "search/measure_lock.h"
+#include "search/measure_log.h"
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 
@@ -86,16 +90,18 @@ TEST(PlanRace, AFasterPlanIsTakenKeptAndFoundAgain) {
   EXPECT_FALSE(regions[0].measured);
 
   int made = 0;
-  const PlanMaker make = [&](const std::map<Hash128, std::string>& pinned) -> Result<BuiltPlan> {
-    EXPECT_EQ(pinned.size(), made < int(regions[0].plans.size()) - 1 ? 1u : 0u);
+  const bool changed = !regions[0].plans[regions[0].taken].written; // then the terms as they came come first
+  const int pinned = int(regions[0].plans.size()) - 1 + changed;
+  const PlanMaker make = [&](const PlanRequest& request) -> Result<BuiltPlan> {
+    EXPECT_EQ(request.pinned.size(), made < pinned ? 1u : 0u);
     ++made;
     return fast;
   };
   SearchSummary summary;
   ASSERT_TRUE(race_regions(options, make, built, {}, 20, summary));
-  EXPECT_EQ(made, int(regions[0].plans.size()));
+  EXPECT_EQ(made, pinned + 1);
   EXPECT_EQ(summary.mismatches, 0);
-  EXPECT_EQ(summary.region_plans, made - 1);
+  EXPECT_EQ(summary.region_plans, int(regions[0].plans.size()) - 1);
   ASSERT_EQ(summary.regions.size(), 1u);
   EXPECT_LT(summary.regions[0].after, summary.regions[0].before);
   EXPECT_EQ(built.plan, fast.plan);
@@ -166,10 +172,21 @@ TEST(PlanRace, AWrongPlanIsNeverTakenNorTriedAgain) {
   const BuiltPlan wrong = built_with(other, options);
   BuiltPlan built = built_with(module, in_plain_loops(module, options));
   const auto before = built.plan;
-  const size_t alternatives = built.builder->regions()[0].plans.size() - 1;
-  int made = 0;
-  const PlanMaker make = [&](const std::map<Hash128, std::string>&) -> Result<BuiltPlan> {
-    ++made;
+  const std::vector<RegionReport> regions = built.builder->regions();
+  const size_t alternatives = regions[0].plans.size() - 1;
+  const std::string taken = plan_text(regions[0].plans[regions[0].taken].name);
+  std::string written;
+  for (const RegionPlanReport& plan : regions[0].plans)
+    if (plan.written) written = plan_text(plan.name);
+  int made = 0, as_written = 0;
+  const PlanMaker make = [&](const PlanRequest& request) -> Result<BuiltPlan> {
+    const auto plan = request.pinned.find(regions[0].key->hash());
+    if (plan != request.pinned.end() && plan->second == written && taken != written &&
+        as_written++ % 2 == 0) {
+      BuiltPlan right = built; // what the rules are held against
+      return right;
+    }
+    made += request.forbidden.empty(); // else a rule is looked for that is to blame
     return wrong;
   };
   for (const bool again : {false, true}) {
@@ -185,6 +202,54 @@ TEST(PlanRace, AWrongPlanIsNeverTakenNorTriedAgain) {
     }
   }
   EXPECT_EQ(cache->quarantine_entries().size(), alternatives);
+}
+
+/// What a race asks for next where its first comparison gave these seconds of a step; "" where it ends.
+std::string asked_after(double first, double second, const Module& module, const Options& options,
+                        const ScratchFolder& folder) {
+  search::MeasureLogHead head;
+  head.profile = options.profile.to_json();
+  const PlanMaker make = [&](const PlanRequest&) -> Result<BuiltPlan> { return built_with(module, options); };
+  const auto race = [&](std::shared_ptr<search::MeasureLog> log) {
+    Options with = options;
+    with.log = std::move(log);
+    BuiltPlan built = built_with(module, options);
+    SearchSummary summary;
+    return race_regions(with, make, built, {}, 20, summary);
+  };
+  // Up to the first comparison everything is as it was.
+  auto written = std::make_shared<search::MeasureLog>(head);
+  EXPECT_TRUE(race(written));
+  std::string text = written->text();
+  const size_t at = text.find("{\"ask\":\"times of two programs\"");
+  EXPECT_NE(at, std::string::npos);
+  const size_t of = text.find("\"of\":", at);
+  const std::string programs = text.substr(of, text.find(',', of) - of);
+  text = text.substr(0, at) +
+         fmt::format(
+             "{{\"ask\":\"times of two programs\",{},\"ok\":true,\"text\":\"\",\"numbers\":[{},{},5]}}\n",
+             programs, first, second);
+  text += fmt::format("{{\"end\":\"{}\"}}\n", hash128(text).hex());
+  EXPECT_TRUE(write_file(folder.file("log"), std::string_view(text)));
+  try {
+    EXPECT_TRUE(race(search::MeasureLog::read(folder.file("log")).value()));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(PlanRace, APlanThatIsNearIsTunedBeforeItIsRejected) {
+  const ScratchFolder folder("plan_race_near");
+  ThreadPool pool(1);
+  const Options options = options_in(folder, std::make_shared<TuningCache>(""), pool);
+  const Module module = after_passes(softmax(64, 256));
+  EXPECT_THAT(asked_after(1e-3, 1.2e-3, module, options, folder),
+              HasSubstr("ends too early: this search asks for the lock of programs"))
+      << "who tunes waits for the machine";
+  EXPECT_THAT(asked_after(1e-3, 2e-3, module, options, folder),
+              testing::AnyOf("", HasSubstr("ends too early: this search asks for a program")))
+      << "the next plan, or none";
 }
 
 TEST(PlanRace, ASearchRacesPlansWithinItsBudget) {

@@ -116,7 +116,7 @@ MEASURE_LOCK = "/tmp/luminal.measuring.lock"
 def measuring(luminal):
     """One process measures at a time, `devices --measure` and `run --tune` too; Ctrl-C ends waiting
     and searching."""
-    tune = ["run", str(BUILTIN / "hf"), "Ada", "-n", "1", "--tune", "300"]
+    tune = ["run", str(BUILTIN / "hf"), "Ada", "-n", "-1", "--ignore-eos", "--tune", "300"]
     process = subprocess.Popen([luminal.program, *tune, "--no-cache"], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env=luminal.environment)
     until_caught(process, signal.SIGINT)

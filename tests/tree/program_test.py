@@ -373,6 +373,24 @@ def tuning(luminal, folder):
     check(json.loads(out)["cache"] == "" and "nothing is kept" in errors,
           f"without a cache: {out!r} {errors!r}")
 
+    log, first, again = folder / "a.log", folder / "a.plan", folder / "b.plan"
+    luminal("tune", terms, "--budget", 1, "--log", log, "--export-plan", first)
+    before = luminal("cache", "export")[0]
+    _, errors = luminal("replay", log, "--export-plan", again, LUMINAL_NO_CACHE="1")
+    check(first.read_bytes() == again.read_bytes(), f"replay gives another plan: {errors!r}")
+    check("nothing was measured, and nothing is kept" in errors, f"replay: {errors!r}")
+    check(luminal("replay", log)[0] == first.read_bytes(), "replay without --export-plan prints the plan")
+    told = json.loads(luminal("replay", log, "--json", "--report")[0])
+    check(set(told) == documented("luminal replay LOG") and told["plan"].encode() == first.read_bytes(),
+          f"replay: keys {set(told)}")
+    check(luminal("cache", "export")[0] == before, "a replay changes the cache")
+    (folder / "other.lum").write_text("fn @main(%x: f32[2]) {\n  %y = neg %x\n  return y = %y\n}\n")
+    luminal.refuses("replay", log, folder / "other.lum", says="is of another model, or of other sizes")
+    (folder / "cut.log").write_bytes(log.read_bytes()[:-40])
+    luminal.refuses("replay", folder / "cut.log", says="cut.log: has no end")
+    luminal.refuses("replay", terms, says="small.lum: is not a log of a search")
+    luminal.refuses("replay", folder / "none.log", says="none.log: No such file")
+
     (folder / "wrong.lum").write_text("fn @main(%x: f32[2]) {\n  return y = %z\n}\n")
     luminal.refuses("tune", folder / "wrong.lum", says=r"wrong.lum:2:")
     luminal.refuses("tune", folder / "none.lum", says="none.lum: No such file")
