@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <fmt/format.h>
 
 namespace luminal::kernel {
 
@@ -132,19 +133,19 @@ void tensor_core(Unit& u) {
   u.tolerance = 0x1p-21;
 }
 
-Unit nvidia_mma() {
+Unit nvidia_mma(DType type) {
   const Expr lane = unit_lane(), place = unit_place();
   const Expr group = floordiv(lane, 4), in_group = mod(lane, 4);
   Unit u;
-  u.name = "nvidia.mma.m16n8k16.bf16";
+  u.name = fmt::format("nvidia.mma.m16n8k16.{}", luminal::to_string(type));
   u.m = 16;
   u.n = 8;
   u.k = 16;
   u.lanes = 32;
-  u.a = {DType::bf16,
+  u.a = {type,
          "mk",
          {8, group + 8 * mod(floordiv(place, 2), 2), 2 * in_group + mod(place, 2) + 8 * floordiv(place, 4)}};
-  u.b = {DType::bf16, "kn", {4, 2 * in_group + mod(place, 2) + 8 * floordiv(place, 2), group}};
+  u.b = {type, "kn", {4, 2 * in_group + mod(place, 2) + 8 * floordiv(place, 2), group}};
   u.accumulator = {DType::f32, "mn", {4, group + 8 * floordiv(place, 2), 2 * in_group + mod(place, 2)}};
   tensor_core(u);
   u.targets = {"sm_80", "sm_89", "sm_90", "sm_100", "sm_120"};
@@ -265,7 +266,8 @@ std::optional<Unit> find_unit(std::string_view name, int lanes) {
   if (name == "amx.dpbssd") return amx_bytes("amx.dpbssd", DType::i8);
   if (name == "arm.bfdot") return arm_bfdot();
   if (name == "arm.sdot") return arm_sdot();
-  if (name == "nvidia.mma.m16n8k16.bf16") return nvidia_mma();
+  for (const DType type : {DType::bf16, DType::f16})
+    if (name == nvidia_mma(type).name) return nvidia_mma(type);
   if (name == "amd.mfma.32x32x8.bf16") return amd_mfma(32);
   if (name == "amd.mfma.16x16x16.bf16") return amd_mfma(16);
   if (name == "apple.simdgroup.8x8x8") return apple_simdgroup();
@@ -291,6 +293,7 @@ std::vector<std::string> unit_names() {
           "arm.bfdot",
           "arm.sdot",
           "nvidia.mma.m16n8k16.bf16",
+          "nvidia.mma.m16n8k16.f16",
           "nvidia.wgmma.m64n64k16.bf16",
           "amd.mfma.32x32x8.bf16",
           "amd.mfma.16x16x16.bf16",
