@@ -226,7 +226,9 @@ void Emitter::statement(const kernel::Stmt& stmt) {
       [&](const kernel::AsyncCopy& s) { async_copy(s); },
       [&](const kernel::AsyncUnit& s) { unit(s.call); }, // begins and ends here
       [&](const kernel::AsyncWait&) {},
-      [&](const kernel::Exchange&) { fail("lanes of a group exchange values: a group has one lane on a CPU"); },
+      [&](const kernel::Exchange&) {
+        fail("lanes of a group exchange values: a group has one lane on a CPU");
+      },
       [&](const kernel::Roles&) {
         LUMINAL_CHECK(false, "{}: roles are expanded before code is emitted", kernel_.name);
       });

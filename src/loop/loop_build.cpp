@@ -355,9 +355,8 @@ int64_t lanes_of(const Body& body) {
 } // namespace
 
 bool is_collective(const UnitCall& call) {
-  return !call.operands.empty() && std::ranges::all_of(call.operands, [](const UnitOperand& o) {
-           return o.strides.empty();
-         });
+  return !call.operands.empty() &&
+         std::ranges::all_of(call.operands, [](const UnitOperand& o) { return o.strides.empty(); });
 }
 bool is_collective(const Stmt& stmt) {
   const auto* call = stmt.as<UnitCall>();

@@ -124,7 +124,7 @@ struct Instruction {
   int mask = 0;          // exchange
   int behind = -1;       // wait
   IndexCode fill;        // copy
-  int index_let = -1; // let_index: its number among the lets that differ between lanes
+  int index_let = -1;    // let_index: its number among the lets that differ between lanes
   LaneSlots lane_slots;
 };
 

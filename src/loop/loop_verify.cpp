@@ -374,10 +374,11 @@ void KernelVerifier::unit(const UnitCall& s) {
 void KernelVerifier::fragments(const UnitCall& s, const Unit& unit) {
   meet(1, "a unit of several lanes");
   if (lanes_of_group_ == 0)
-    complain(fmt::format("{} is carried out by {} lanes: it stands in no loop of lanes", unit.name, unit.lanes));
+    complain(
+        fmt::format("{} is carried out by {} lanes: it stands in no loop of lanes", unit.name, unit.lanes));
   if (lanes_of_group_ % unit.lanes != 0)
-    complain(fmt::format("{} is carried out by {} lanes, groups have {}", unit.name, unit.lanes,
-                         lanes_of_group_));
+    complain(
+        fmt::format("{} is carried out by {} lanes, groups have {}", unit.name, unit.lanes, lanes_of_group_));
   for (int i = 0; i < 3; ++i) {
     const UnitOperand& o = s.operands[i];
     if (!known(o.buffer)) continue;
@@ -407,15 +408,14 @@ void KernelVerifier::exchange(const Exchange& s) {
     if (buffer->space != Space::registers)
       complain(fmt::format("'{}' is no register buffer: lanes exchange registers", buffer->name));
   if (s.mask < 1 || s.mask >= most_exchanging)
-    complain(fmt::format("lanes exchange within {} neighbours, not with lane xor {}", most_exchanging, s.mask));
+    complain(
+        fmt::format("lanes exchange within {} neighbours, not with lane xor {}", most_exchanging, s.mask));
   if (lanes_of_group_ % most_exchanging != 0 || lanes_of_group_ == 0)
-    complain(fmt::format("lanes exchange within {} neighbours, groups have {}", most_exchanging,
-                         lanes_of_group_));
+    complain(
+        fmt::format("lanes exchange within {} neighbours, groups have {}", most_exchanging, lanes_of_group_));
 }
 
-void KernelVerifier::wait(const AsyncWait& s) {
-  token(s.token);
-}
+void KernelVerifier::wait(const AsyncWait& s) { token(s.token); }
 
 void KernelVerifier::token(int number) {
   if (number < 0) complain(fmt::format("{} is not a token", number));
@@ -440,7 +440,8 @@ void KernelVerifier::async_copy(const AsyncCopy& s) {
   expression(s.fill, "the count that is filled");
   const bool fills = !s.fill.is_constant(0);
   if (fills && refuted(ge(s.fill, s.count)))
-    return complain(fmt::format("{} elements are copied, and {} written", to_string(s.count), to_string(s.fill)));
+    return complain(
+        fmt::format("{} elements are copied, and {} written", to_string(s.count), to_string(s.fill)));
   for (const auto& [o, count] : {std::pair(&to, fills ? s.fill : s.count), std::pair(&from, s.count)}) {
     const bool some = proved(ge(count, 1));
     if (!some) {
