@@ -227,6 +227,8 @@ Body StageLowering::copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ah
   Body body;
   if (ahead || width > 1) {
     begun += int(m.steps);
+    Buffer& source = l_.kernel_.buffers[size_t(from.buffer)];
+    if (width > 1) source.alignment = std::max(source.alignment, widest_copy); // all that a device allocates
     const Expr here = all ? Expr(1) : lt(m.element, m.total);
     body = {async_copy({tile.place.buffer, m.to, {}}, {from.buffer, m.from, {}},
                        logical_and(here, m.guard) * width, 0,

@@ -33,6 +33,33 @@ static inline __attribute__((device)) void lum_barrier() {
 }
 )";
 
+// A permutation of lanes addresses bytes; the lane of a wave is the low bits of the thread's number.
+constexpr std::string_view lanes_prelude = R"(#ifndef lum_shuffle_u32
+static inline __attribute__((device)) u32 lum_shuffle_u32(u32 x, i32 mask) {
+  return (u32)__builtin_amdgcn_ds_bpermute((i32)((__builtin_amdgcn_workitem_id_x() ^ (u32)mask) << 2), (i32)x);
+}
+static inline __attribute__((device)) u64 lum_shuffle_u64(u64 x, i32 mask) {
+  return (u64)lum_shuffle_u32((u32)(x >> 32), mask) << 32 | lum_shuffle_u32((u32)x, mask);
+}
+#endif
+#ifndef lum_copy16
+typedef u32 lum_b16 __attribute__((ext_vector_type(4)));
+static inline __attribute__((device)) void lum_copy4(void* to, const void* from, i32 bytes) {
+  *(u32*)to = bytes ? *(const u32*)from : 0u;
+}
+static inline __attribute__((device)) void lum_copy8(void* to, const void* from, i32 bytes) {
+  *(u64*)to = bytes ? *(const u64*)from : (u64)0;
+}
+static inline __attribute__((device)) void lum_copy16(void* to, const void* from, i32 bytes) {
+  lum_b16 x = {0u, 0u, 0u, 0u};
+  if (bytes) x = *(const lum_b16*)from;
+  *(lum_b16*)to = x;
+}
+#define lum_copy_none()
+#define lum_copy_wait(n)
+#endif
+)";
+
 constexpr std::string_view f64_prelude = R"(typedef double f64;
 #define lum_f64_of_bits(x) __builtin_bit_cast(f64, (u64)(x))
 #define lum_bits_of_f64(x) __builtin_bit_cast(u64, (f64)(x))
@@ -49,6 +76,7 @@ constexpr std::string_view f64_prelude = R"(typedef double f64;
 const Dialect hip_dialect = {
     .name = "hip",
     .prelude = prelude,
+    .lanes_prelude = lanes_prelude,
     .f64_prelude = f64_prelude,
     .function = "static inline __attribute__((device))",
     .global_space = "",
@@ -66,6 +94,8 @@ const Dialect hip_dialect = {
     .lane = "(idx)__builtin_amdgcn_workitem_id_x()",
     .group_barrier = "lum_barrier();",
     .unroll = "#pragma unroll",
+    .exchanges = true,
+    .copies = true,
     .group_bytes = 65536,
     .most_arguments = 0,
 };
