@@ -185,7 +185,8 @@ std::optional<DefaultKernel> GroupScheduler::product() {
   return copied(stage, step_o, std::min(target_.tiles, 2), false);
 }
 
-/// What several lanes read lies in the group's memory, in as many tiles as there is room for.
+/// What several lanes read lies in the group's memory, in as many tiles as there is room for. `all`: only all of
+/// it can.
 std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const std::string& loop,
                                                     int most_tiles, bool all) {
   std::vector<int> read;
@@ -197,10 +198,16 @@ std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const st
   const Schedule before = schedule_;
   for (int tiles = most_tiles; tiles > 0; tiles--) {
     size_t copies = 0;
-    for (int v : read)
-      copies += try_add(DirectiveKind::group_copy, {stage.name, nests_.cone.values[size_t(v)].name, loop},
-                        tiles > 1 ? std::vector<int64_t>{tiles} : std::vector<int64_t>{});
-    if (copies > 0 && (!all || copies == read.size()))
+    for (int v : read) {
+      std::vector<std::string> words{stage.name, nests_.cone.values[size_t(v)].name, loop};
+      std::vector<int64_t> numbers;
+      if (tiles > 1) numbers.push_back(tiles);
+      if (!all)
+        copies += try_add(DirectiveKind::group_copy, std::move(words), std::move(numbers));
+      else
+        add(DirectiveKind::group_copy, std::move(words), std::move(numbers));
+    }
+    if (copies > 0 || all)
       if (auto kernel = made()) return kernel;
     schedule_ = before;
     nests_ = apply(original_, schedule_);
@@ -221,7 +228,8 @@ std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
                       takes(c.body->args[0], unit.a.dtype) && takes(c.body->args[1], unit.b.dtype)))
       return {};
   const auto axes = tile_axes(stage);
-  if (!axes) return {};
+  if (!axes || trips(axes->row) < unit.m || trips(axes->column) < unit.n || trips(axes->step) < unit.k)
+    return {};
   int64_t batch = 1;
   for (int a : independent_axes(stage))
     if (a != axes->row && a != axes->column) batch = std::min(batch * trips(a), most_trips);

@@ -98,6 +98,7 @@ StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const 
   if (const StageLoop& loop = *nest.find(request.loop); loop.symbol.is_symbol() && tile.ring > 1) {
     const int64_t whole = 128 / bits(value.dtype);
     const Expr one = ceildiv(b.size, whole) * whole; // begins at a multiple of 16 bytes
+    tile.size = one;
     tile.place.slot = mod(loop.symbol, tile.ring) * one;
     b.size = one * tile.ring;
   }
@@ -172,7 +173,8 @@ Body StageLowering::copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ah
   const Place& from = l_.places_[size_t(tile.value)];
   std::vector<Expr> base;
   for (Expr e : tile.place.base) base.push_back(substitute(e, at));
-  const Expr slot = substitute(tile.place.slot, at);
+  // Of a trip that may be behind the loop's end, where its symbol's range says nothing.
+  const Expr slot = at.empty() ? tile.place.slot : mod(at.begin()->second, tile.ring) * tile.size;
   std::vector<size_t> order; // innermost first, as the value lies
   for (size_t i = from.layout.size(); i-- > 0;)
     if (!contains(order, size_t(from.layout[i].dim))) order.push_back(size_t(from.layout[i].dim));

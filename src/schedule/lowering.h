@@ -224,7 +224,8 @@ private:
     std::string loop;
     std::vector<Expr> index; // of the loads that read it, over axes
     Place place;
-    int ring = 1; // tiles
+    int ring = 1;  // tiles
+    Expr size = 0; // of each, in a ring
   };
   void analyse_group(Expr lane, State& state);
   void place_tiles();

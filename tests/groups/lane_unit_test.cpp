@@ -30,12 +30,13 @@ TEST(LaneUnits, RandomProducts) {
       return low + int64_t(random() % uint64_t(high - low + 1));
     };
     // Whole rows of 16 bytes, or none.
-    const int64_t m = in(8, 80), n = seed % 2 ? in(8, 70) : 8 * in(1, 9), k = seed % 3 ? in(2, 90) : 8 * in(1, 12);
+    const int64_t m = in(16, 80), n = seed % 2 ? in(8, 70) : 8 * in(1, 9),
+                  k = seed % 3 ? in(16, 90) : 8 * in(2, 12);
     SCOPED_TRACE(fmt::format("seed {}: {} x {} x {}", seed, m, n, k));
     const std::string term =
         product_term(m, n, k, seed % 3 == 2 ? "f16" : "bf16", seed % 4 == 1 ? epilogue(m, n) : "");
-    const auto made = group_kernel(*cone_of(parse_module(term, "term").entry(), false),
-                                   small_target(1 + int(seed % 3)));
+    const auto made =
+        group_kernel(*cone_of(parse_module(term, "term").entry(), false), small_target(1 + int(seed % 3)));
     ASSERT_TRUE(made) << term;
     EXPECT_THAT(to_string(made->schedule), HasSubstr("lane_unit f nvidia.mma.m16n8k16."));
     const auto c = group_case(term, to_string(made->schedule), seed);
