@@ -175,22 +175,22 @@ Unit nvidia_wgmma(int n) {
 }
 
 /// `tile` 32: k = 8, 16: k = 16. Lane l holds four consecutive k of row (column) l mod tile.
-Unit amd_mfma(int tile) {
+Unit amd_mfma(int tile, DType type) {
   const Expr lane = unit_lane(), place = unit_place();
   const Expr line = mod(lane, tile), block = floordiv(lane, tile);
   Unit u;
   u.m = u.n = tile;
   u.k = 256 / tile;
-  u.name = tile == 32 ? "amd.mfma.32x32x8.bf16" : "amd.mfma.16x16x16.bf16";
+  u.name = fmt::format("amd.mfma.{0}x{0}x{1}.{2}", tile, u.k, luminal::to_string(type));
   u.lanes = 64;
-  u.a = {DType::bf16, "mk", {4, line, 4 * block + place}};
-  u.b = {DType::bf16, "kn", {4, 4 * block + place, line}};
+  u.a = {type, "mk", {4, line, 4 * block + place}};
+  u.b = {type, "kn", {4, 4 * block + place, line}};
   const Expr row = tile == 32 ? 8 * floordiv(place, 4) + 4 * block + mod(place, 4) : 4 * block + place;
   u.accumulator = {DType::f32, "mn", {tile * tile / 64, row, line}};
   tensor_core(u);
   u.targets = {"gfx942", "gfx950"}; // gfx90a has it too, but flushes subnormals
   u.source =
-      "AMD Instinct MI300 instruction set architecture, V_MFMA_F32_*_BF16; AMD matrix instruction calculator";
+      "AMD Instinct MI300 instruction set architecture, V_MFMA_F32_*_BF16 and _F16; AMD matrix instruction calculator";
   return u;
 }
 
@@ -268,8 +268,9 @@ std::optional<Unit> find_unit(std::string_view name, int lanes) {
   if (name == "arm.sdot") return arm_sdot();
   for (const DType type : {DType::bf16, DType::f16})
     if (name == nvidia_mma(type).name) return nvidia_mma(type);
-  if (name == "amd.mfma.32x32x8.bf16") return amd_mfma(32);
-  if (name == "amd.mfma.16x16x16.bf16") return amd_mfma(16);
+  for (const DType type : {DType::bf16, DType::f16})
+    for (const int tile : {32, 16})
+      if (name == amd_mfma(tile, type).name) return amd_mfma(tile, type);
   if (name == "apple.simdgroup.8x8x8") return apple_simdgroup();
   constexpr std::string_view head = "nvidia.wgmma.m64n", tail = "k16.bf16";
   if (name.starts_with(head) && name.ends_with(tail) && name.size() > head.size() + tail.size()) {
@@ -297,6 +298,8 @@ std::vector<std::string> unit_names() {
           "nvidia.wgmma.m64n64k16.bf16",
           "amd.mfma.32x32x8.bf16",
           "amd.mfma.16x16x16.bf16",
+          "amd.mfma.32x32x8.f16",
+          "amd.mfma.16x16x16.f16",
           "apple.simdgroup.8x8x8"};
 }
 

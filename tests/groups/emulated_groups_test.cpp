@@ -49,6 +49,16 @@ TEST_P(EmulatedGroups, ComputeWhatTheTermSays) {
     ASSERT_TRUE(made) << term;
     sources.emplace_back(term, to_string(made->schedule));
   }
+  // With units of several lanes: tails in each direction, transposed operands, batches, casts behind the sum.
+  const std::string newest = GetParam() == "cuda" ? "sm_90" : GetParam() == "hip" ? "gfx942" : "";
+  for (const std::string& term :
+       {product_term(150, 136, 80, "bf16"), product_term(70, 99, 45, "f16"), transposed_term(3, 40, 72, 64),
+        transposed_term(1, 33, 24, 51), product_term(37, 50, 48, "bf16", epilogue), product_term(150, 136, 33)}) {
+    const auto made =
+        group_kernel(*cone_of(parse_module(term, "term").entry(), false), *gpu_target(GetParam(), newest));
+    ASSERT_TRUE(made) << term;
+    sources.emplace_back(term, to_string(made->schedule));
+  }
   simt::Emulator emulator(GetParam());
   std::vector<GroupCase> cases;
   uint64_t seed = 0;

@@ -28,6 +28,10 @@
 #define lum_copy16(to, from, bytes) simt::begin_copy(to, from, 16, int(bytes))
 #define lum_copy_none() simt::no_copy()
 #define lum_copy_wait(n) simt::wait_copies(n)
+#define lum_mfma_32x32x8_bf16(c, a, b) simt::mfma(c, a, b, 32, true)
+#define lum_mfma_16x16x16_bf16(c, a, b) simt::mfma(c, a, b, 16, true)
+#define lum_mfma_32x32x8_f16(c, a, b) simt::mfma(c, a, b, 32, false)
+#define lum_mfma_16x16x16_f16(c, a, b) simt::mfma(c, a, b, 16, false)
 #define lum_mma_m16n8k16_bf16(c, a, b) simt::mma_m16n8k16(c, a, b, true)
 #define lum_mma_m16n8k16_f16(c, a, b) simt::mma_m16n8k16(c, a, b, false)
 
@@ -387,6 +391,27 @@ inline double narrow(uint16_t word, bool brain) {
   for (int e = exponent; exponent && e > 15; --e) x *= 2;
   if (exponent == 31) x = fraction ? 0.0 / 0.0 : 1.0 / 0.0;
   return word >> 15 ? -x : x;
+}
+/// V_MFMA_F32_*: lane l holds four k of row (column) l mod `tile`.
+inline void mfma(float* c, const uint32_t* a, const uint32_t* b, unsigned tile, bool brain) {
+  unsigned char* given = block->current->given;
+  std::memcpy(given, a, 8);
+  std::memcpy(given + 8, b, 8);
+  warp_barrier();
+  const unsigned warp = block->current->number / block->warp * block->warp,
+                 lane = block->current->number % 64;
+  const auto word = [&](unsigned line, unsigned k, unsigned operand) {
+    uint16_t x;
+    std::memcpy(&x, block->fibers[warp + line + tile * (k / 4)].given + 8 * operand + 2 * (k % 4), sizeof x);
+    return narrow(x, brain);
+  };
+  for (unsigned i = 0; i < tile * tile / 64; ++i) {
+    const unsigned part = lane / tile, row = tile == 32 ? 8 * (i / 4) + 4 * part + i % 4 : 4 * part + i;
+    double sum = double(c[i]);
+    for (unsigned k = 0; k < 256 / tile; ++k) sum += word(row, k, 0) * word(lane % tile, k, 1);
+    c[i] = float(sum);
+  }
+  warp_barrier();
 }
 /// mma.m16n8k16 of the PTX ISA, as its figures place the fragments.
 inline void mma_m16n8k16(float* c, const uint32_t* a, const uint32_t* b, bool brain) {

@@ -311,7 +311,8 @@ CLikeKernel CEmitter::run() {
   const auto prelude = prelude_functions(dialect_, used_, f64);
   if (!prelude) fail(prelude.error());
   result_.text = *prelude;
-  if (functions.find("lum_shuffle_") != std::string::npos || functions.find("lum_copy") != std::string::npos)
+  if (functions.find("lum_shuffle_") != std::string::npos ||
+      functions.find("lum_copy") != std::string::npos || !units_.empty())
     result_.text += dialect_.lanes_prelude;
   if (group_loads_)
     result_.text += fmt::format("#ifndef lum_group_load\n#define lum_group_load(T, p, at) "
