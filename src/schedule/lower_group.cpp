@@ -369,8 +369,79 @@ Body StageLowering::where_held(State& state, bool body, const Inner& inner) {
   return {if_then(condition, std::move(out))};
 }
 
+/// The states `mine` and `theirs` of all components, combined.
+std::vector<ValueRef> StageLowering::combined(Values& values, const std::vector<ValueRef>& mine,
+                                              const std::vector<ValueRef>& theirs) {
+  std::vector<ValueRef> both;
+  if (s_.monoid) both = combine_states(values, mine, theirs);
+  for (size_t c = both.size(); c < mine.size(); c++)
+    both.push_back(registers_[c] < 0 ? nullptr : apply(s_.components[c].op, {mine[c], theirs[c]}));
+  return both;
+}
+
+/// Neighbouring lanes combine what they have accumulated by exchanges: lane l with lane l xor h, for h = n/2,
+/// n/4, ..., 1. More lanes than exchange do so twice, by way of the group's memory.
+Body StageLowering::exchange_lanes(const State& state) {
+  const size_t count = s_.components.size();
+  const int64_t near = std::min<int64_t>(reduced_lanes_, most_exchanging), far = reduced_lanes_ / near;
+  std::vector<BufferId> others(count, -1), parts(count, -1);
+  for (size_t c = 0; c < count; c++) {
+    if (registers_[c] < 0) continue;
+    Buffer b;
+    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".other";
+    b.space = Space::registers;
+    b.access = Access::scratch;
+    b.dtype = s_.components[c].dtype;
+    b.size = 1;
+    others[c] = add_buffer(l_.kernel_, b);
+    if (far == 1) continue;
+    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".lanes";
+    b.space = Space::group;
+    b.size = group_lanes_ / near;
+    b.alignment = 16;
+    parts[c] = add_buffer(l_.kernel_, std::move(b));
+  }
+  return each_result(cut_, state, [&](State& in) {
+    Body body;
+    const auto among = [&](int64_t lanes) {
+      for (int64_t h = lanes / 2; h > 0; h /= 2) {
+        for (size_t c = 0; c < count; c++)
+          if (registers_[c] >= 0)
+            body.push_back(exchange(others[c], 0, registers_[c], accumulator_offset(in), int(h)));
+        Values values{&body, &in, {}, {}, std::vector<ValueRef>(count)};
+        std::vector<ValueRef> mine(count), theirs(count);
+        for (size_t c = 0; c < count; c++) {
+          if (registers_[c] < 0) continue;
+          mine[c] = named(values, accumulator(in, c));
+          theirs[c] = named(values, load(l_.kernel_, others[c], 0));
+        }
+        const std::vector<ValueRef> both = combined(values, mine, theirs);
+        for (size_t c = 0; c < count; c++)
+          if (registers_[c] >= 0) body.push_back(store(registers_[c], accumulator_offset(in), both[c]));
+      }
+    };
+    among(near);
+    if (far == 1) return body;
+    const Expr lane = lane_number_, first = floordiv(lane, reduced_lanes_) * far;
+    Body own;
+    for (size_t c = 0; c < count; c++)
+      if (parts[c] >= 0) own.push_back(store(parts[c], floordiv(lane, near), accumulator(in, c)));
+    body.push_back(if_then(eq(mod(lane, near), 0), std::move(own)));
+    body.push_back(barrier(1));
+    for (size_t c = 0; c < count; c++)
+      if (parts[c] >= 0)
+        body.push_back(
+            store(registers_[c], accumulator_offset(in), load(l_.kernel_, parts[c], first + mod(lane, far))));
+    among(far);
+    body.push_back(barrier(1));
+    return body;
+  });
+}
+
 /// Neighbouring lanes combine what they have accumulated: lane l with lane l + h, for h = n/2, n/4, ..., 1.
 Body StageLowering::combine_lanes(const State& state) {
+  if (std::has_single_bit(uint64_t(reduced_lanes_)) && group_lanes_ % most_exchanging == 0)
+    return exchange_lanes(state);
   std::vector<BufferId> parts(s_.components.size(), -1);
   for (size_t c = 0; c < s_.components.size(); c++) {
     if (registers_[c] < 0) continue;
@@ -398,10 +469,7 @@ Body StageLowering::combine_lanes(const State& state) {
         mine[c] = named(values, load(l_.kernel_, parts[c], lane));
         theirs[c] = named(values, load(l_.kernel_, parts[c], lane + h));
       }
-      std::vector<ValueRef> both;
-      if (s_.monoid) both = combine_states(values, mine, theirs);
-      for (size_t c = both.size(); c < parts.size(); c++)
-        both.push_back(parts[c] < 0 ? nullptr : apply(s_.components[c].op, {mine[c], theirs[c]}));
+      const std::vector<ValueRef> both = combined(values, mine, theirs);
       for (size_t c = 0; c < parts.size(); c++)
         if (parts[c] >= 0) step.push_back(store(parts[c], lane, both[c]));
       body.push_back(if_then(lt(place, std::min(h, reduced_lanes_ - h)), std::move(step)));

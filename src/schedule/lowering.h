@@ -245,6 +245,7 @@ private:
   Body each_result(size_t i, State state, const Inner& inner) const;
   Body group_start(const State& state);
   Body combine_lanes(const State& state);
+  Body exchange_lanes(const State& state);
   Body where_held(State& state, bool body, const Inner& inner);
   bool reads_copies_alone() const;
 
@@ -286,6 +287,8 @@ private:
   ValueRef accumulate(Values& values, const Component& c, const ValueRef& accumulated);
   std::vector<ValueRef> combine_states(Values& values, const std::vector<ValueRef>& a,
                                        const std::vector<ValueRef>& b);
+  std::vector<ValueRef> combined(Values& values, const std::vector<ValueRef>& mine,
+                                 const std::vector<ValueRef>& theirs);
   ValueRef transform(Values& values, int component, const ValueRef& self, const std::vector<ValueRef>& old,
                      const std::vector<ValueRef>& next);
   Expr value_at(const State& state, Expr e) const;             // axes -> loops
