@@ -143,19 +143,19 @@ void expect_found(const std::string& term, const std::vector<Mistake>& planted) 
 TEST(PlantedMistakes, OfProductsByMatrixUnitsAreFound) {
   expect_found(product_term(64, 64, 136, "bf16"),
                {
-                   {"tiles are read before they are there", "lum_copy_wait(4);", "lum_copy_wait(8);"},
-                   {"nobody waits", "lum_copy_wait(4);", ""},
+                   {"tiles are read before they are there", "lum_copy_wait(3);", "lum_copy_wait(6);"},
+                   {"nobody waits", "lum_copy_wait(3);", ""},
                    {"the last tiles are not awaited", "lum_copy_wait(0);", ""},
                    {"no barrier between the wait and the reads", "__syncthreads();", "", 1},
                    {"the ring is a tile too short", "% 3)", "% 2)"},
                    {"a copy overtakes", "+ 2) % 3", "+ 1) % 3"},
-                   {"nothing is filled behind the end", "lum_copy16(b_f_b_tile1",
-                    "if (i_k_o < 3) lum_copy16(b_f_b_tile1", 2},
+                   {"what lies behind the end is not filled", "< 9) * 16", "< 99) * 16"},
                    {"half of the lanes compute", "lum_mma_m16n8k16_bf16(",
                     "if (lum_lane % 32 < 16) lum_mma_m16n8k16_bf16("},
-                   {"fragments of a and b change places", "lum_mma_m16n8k16_bf16(b_f_acc + ",
-                    "lum_mma_m16n8k16_bf16(b_f_acc + 4 - "},
-                   {"a fragment begins late", "b_f_a[(i_i_u * 4)] =", "b_f_a[(i_i_u * 4) + 1] ="},
+                   {"a is b", "b_f_a + 0", "b_f_b + 0"},
+                   {"a fragment is written twice", "b_f_a[0] =", "b_f_a[1] ="},
+                   {"the halves of a word change places", "(((u32)v0) | lum_shl_u32(((u32)v1)",
+                    "(((u32)v1) | lum_shl_u32(((u32)v0)"},
                    {"the second step of the sum is left out", "i_k_u < 2", "i_k_u < 1"},
                    {"accumulators are not cleared", "= 0.0f;", "+= 0.5f;"},
                });
@@ -163,10 +163,10 @@ TEST(PlantedMistakes, OfProductsByMatrixUnitsAreFound) {
 
 TEST(PlantedMistakes, OfRowsThatLanesExchangeAreFound) {
   expect_found(softmax_term(3, 1000), {
-                                          {"one exchange is left out", ", 16));", ", 8));"},
-                                          {"a lane exchanges with itself", ", 1));", ", 0));"},
+                                          {"one exchange is left out", ", 16));", ", 8));", 1},
+                                          {"a lane exchanges with itself", ", 1));", ", 0));", 2},
                                           {"half of the lanes exchange",
-                                           "b_mf_acc_other[0] =", "if (lum_lane % 2) b_mf_acc_other[0] ="},
+                                           "b_sf_acc_other[0] =", "if (lum_lane % 2) b_sf_acc_other[0] ="},
                                           {"no barrier behind the parts", "__syncthreads();", ""},
                                       });
 }
