@@ -2,7 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace luminal::kernel {
 
@@ -13,6 +15,8 @@ struct GpuTarget {
   int64_t group_bytes = 48 << 10; ///< memory of a group that every launch may have
   int results = 64;               ///< accumulators of f32 that a lane keeps in registers
   int64_t groups = 128;           ///< that run at the same time, about
+  int tiles = 1; ///< of an operand in a group's memory: more where copies go on beside the lanes
+  std::vector<std::string> units = {}; ///< of several lanes (loop/unit.h)
   bool operator==(const GpuTarget&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include "choose/axis_use.h"
 #include "choose/flat_schedule.h"
 #include "cone/formula.h"
+#include "loop/unit.h"
 #include "schedule/lower.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -21,6 +22,7 @@ public:
       : original_(cone), target_(target), schedule_(fused_stages(cone)), nests_(apply(cone, schedule_)) {}
 
   std::optional<DefaultKernel> product();
+  std::optional<DefaultKernel> product(const Unit& unit);
   std::optional<DefaultKernel> rows();
 
 private:
@@ -29,12 +31,13 @@ private:
   };
   std::optional<Tile> tile_axes(const Stage& stage) const;
   std::optional<DefaultKernel> made() const;
+  std::optional<DefaultKernel> copied(const Stage& stage, const std::string& loop, int most_tiles, bool all);
   void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {}) {
     const Directive d{kind, std::move(words), std::move(numbers)};
     apply(nests_, d);
     schedule_.directives.push_back(d);
   }
-  bool try_add(DirectiveKind kind, std::vector<std::string> words);
+  bool try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
   const ConeAxis& axis(int a) const { return nests_.cone.axes[size_t(a)]; }
   int64_t trips(int a) const {
     const Interval range = axis(a).extent.range();
@@ -65,9 +68,10 @@ std::optional<DefaultKernel> GroupScheduler::made() const {
   return DefaultKernel{schedule_, std::move(kernel)};
 }
 
-bool GroupScheduler::try_add(DirectiveKind kind, std::vector<std::string> words) {
+bool GroupScheduler::try_add(DirectiveKind kind, std::vector<std::string> words,
+                             std::vector<int64_t> numbers) {
   Schedule with = schedule_;
-  with.add(kind, std::move(words));
+  with.add(kind, std::move(words), std::move(numbers));
   if (!lower(original_, with).ok()) return false;
   schedule_ = std::move(with);
   nests_ = apply(original_, schedule_);
@@ -178,18 +182,103 @@ std::optional<DefaultKernel> GroupScheduler::product() {
   merge_groups(s, outer, name("g"));
   add(DirectiveKind::lanes, {s, row_l, column_l});
   add(DirectiveKind::unroll, {s, row_u, row_v, column_u, column_v});
-  // What several lanes read lies in the group's memory.
+  return copied(stage, step_o, std::min(target_.tiles, 2), false);
+}
+
+/// What several lanes read lies in the group's memory, in as many tiles as there is room for. `all`: only all of
+/// it can.
+std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const std::string& loop,
+                                                    int most_tiles, bool all) {
   std::vector<int> read;
-  int copied = 0;
   for (const Component& c : stage.components)
     if (!c.after)
       visit(c.body, [&](const Formula& f) {
         if (f.kind == FormulaKind::load && !contains(read, f.value)) read.push_back(f.value);
       });
-  for (int v : read)
-    copied += try_add(DirectiveKind::group_copy, {s, nests_.cone.values[size_t(v)].name, step_o});
-  if (copied == 0) return {};
-  return made();
+  const Schedule before = schedule_;
+  for (int tiles = most_tiles; tiles > 0; tiles--) {
+    size_t copies = 0;
+    for (int v : read) {
+      std::vector<std::string> words{stage.name, nests_.cone.values[size_t(v)].name, loop};
+      std::vector<int64_t> numbers;
+      if (tiles > 1) numbers.push_back(tiles);
+      if (!all)
+        copies += try_add(DirectiveKind::group_copy, std::move(words), std::move(numbers));
+      else
+        add(DirectiveKind::group_copy, std::move(words), std::move(numbers));
+    }
+    if (copies > 0 || all)
+      if (auto kernel = made()) return kernel;
+    schedule_ = before;
+    nests_ = apply(original_, schedule_);
+  }
+  return {};
+}
+
+/// A sum of products of two numbers that the unit multiplies, in tiles of the unit's tiles.
+std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
+  if (nests_.cone.stages.size() != 1) return {};
+  const Stage stage = nests_.cone.stages[0];
+  const auto takes = [&](const FormulaRef& f, DType type) {
+    return f->kind == FormulaKind::cast && f->args[0]->dtype == type;
+  };
+  for (const Component& c : stage.components)
+    if (!c.after && !(c.kind == ComponentKind::fold && c.body->kind == FormulaKind::op &&
+                      c.body->op == Op::mul && c.body->user_op.empty() &&
+                      takes(c.body->args[0], unit.a.dtype) && takes(c.body->args[1], unit.b.dtype)))
+      return {};
+  const auto axes = tile_axes(stage);
+  if (!axes || trips(axes->row) < unit.m || trips(axes->column) < unit.n || trips(axes->step) < unit.k)
+    return {};
+  int64_t batch = 1;
+  for (int a : independent_axes(stage))
+    if (a != axes->row && a != axes->column) batch = std::min(batch * trips(a), most_trips);
+  constexpr int64_t widest = 128, warps = 2; // along each edge of a tile
+  const auto edge = [&](int a, int64_t least) {
+    return std::max(least, std::min(widest, int64_t(std::bit_ceil(uint64_t(trips(a))))));
+  };
+  int64_t rows = edge(axes->row, unit.m), columns = edge(axes->column, unit.n);
+  const auto groups = [&] {
+    return double(batch) * double((trips(axes->row) + rows - 1) / rows) *
+           double((trips(axes->column) + columns - 1) / columns);
+  };
+  const int64_t least_rows = warps * unit.m, least_columns = warps * unit.n;
+  while (groups() < double(target_.groups) && (rows > least_rows || columns > least_columns))
+    (columns <= least_columns || (rows >= columns && rows > least_rows) ? rows : columns) /= 2;
+
+  const std::string& s = stage.name;
+  const std::string row = axis(axes->row).name, column = axis(axes->column).name,
+                    step = axis(axes->step).name;
+  const auto cut = [&](const std::string& loop, int64_t tile, int64_t of_unit) {
+    const std::string o = name(loop + ".o"), r = name(loop + ".r"), w = name(loop + ".w"),
+                      q = name(loop + ".q"), u = name(loop + ".u"), l = name(loop + ".l");
+    add(DirectiveKind::split, {s, loop, o, r}, {tile});
+    add(DirectiveKind::split, {s, r, w, q}, {std::max(of_unit, tile / warps)});
+    add(DirectiveKind::split, {s, q, u, l}, {of_unit});
+    return std::array{o, w, u, l};
+  };
+  const auto [row_o, row_w, row_u, row_l] = cut(row, rows, unit.m);
+  const auto [column_o, column_w, column_u, column_l] = cut(column, columns, unit.n);
+  const std::string step_o = name(step + ".o"), step_r = name(step + ".r"), step_u = name(step + ".u"),
+                    step_l = name(step + ".l");
+  add(DirectiveKind::split, {s, step, step_o, step_r}, {trips(axes->step) > unit.k ? 2 * unit.k : unit.k});
+  add(DirectiveKind::split, {s, step_r, step_u, step_l}, {unit.k});
+  std::vector<std::string> outer, order{s};
+  for (int a : independent_axes(stage))
+    if (a != axes->row && a != axes->column) outer.push_back(axis(a).name);
+  outer.push_back(row_o);
+  outer.push_back(column_o);
+  order.insert(order.end(), outer.begin(), outer.end());
+  order.insert(order.end(), {row_w, column_w});
+  for (int a : stage.axes)
+    if (a != axes->step && !contains(independent_axes(stage), a)) order.push_back(axis(a).name);
+  order.insert(order.end(), {step_o, step_u, row_u, column_u, row_l, column_l, step_l});
+  add(DirectiveKind::order, order);
+  merge_groups(s, outer, name("g"));
+  add(DirectiveKind::lanes, {s, row_w, column_w});
+  add(DirectiveKind::unroll, {s, step_u, row_u, column_u});
+  add(DirectiveKind::lane_unit, {s, unit.name, row_l, column_l, step_l});
+  return copied(stage, step_o, target_.tiles, true);
 }
 
 /// Stages that share their outer axes, each of which sums along contiguous elements or maps them.
@@ -272,6 +361,10 @@ std::optional<DefaultKernel> group_kernel(const Cone& cone, const GpuTarget& tar
   for (const Stage& stage : cone.stages)
     for (const Component& c : stage.components)
       if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update) return {};
+  for (const std::string& unit : target.units) try {
+      if (auto kernel = GroupScheduler(cone, target).product(*find_unit(unit))) return kernel;
+    } catch (const ScheduleFailure&) { // no product that the unit computes
+    }
   try {
     if (auto kernel = GroupScheduler(cone, target).product()) return kernel;
   } catch (const ScheduleFailure&) { // no product that a tile fits

@@ -226,6 +226,9 @@ void Emitter::statement(const kernel::Stmt& stmt) {
       [&](const kernel::AsyncCopy& s) { async_copy(s); },
       [&](const kernel::AsyncUnit& s) { unit(s.call); }, // begins and ends here
       [&](const kernel::AsyncWait&) {},
+      [&](const kernel::Exchange&) {
+        fail("lanes of a group exchange values: a group has one lane on a CPU");
+      },
       [&](const kernel::Roles&) {
         LUMINAL_CHECK(false, "{}: roles are expanded before code is emitted", kernel_.name);
       });
@@ -559,6 +562,10 @@ void Emitter::async_copy(const kernel::AsyncCopy& s) {
   Value* done = b_.CreateNSWSub(count, integer_mod(count, wide));
   count_loop(done, count, bytes, true,
              [&](Value* i) { copy(b_.getIntNTy(static_cast<unsigned>(bytes * 8)), i); });
+  if (s.fill.is_constant(0)) return;
+  count_loop(count, b_.CreateNSWMul(scalar_index(s.fill), i64(bytes)), 1, true, [&](Value* i) {
+    b_.CreateAlignedStore(b_.getInt8(0), b_.CreateInBoundsGEP(b_.getInt8Ty(), target, i), llvm::Align(1));
+  });
 }
 
 } // namespace luminal::codegen

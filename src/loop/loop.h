@@ -34,7 +34,12 @@
 //   and private buffers live as long as that. All lanes reach each of these barriers.
 // - Tokens. An asynchronous statement begins and may end at any time before the wait for its token. A token
 //   is a queue of each worker: `wait t` awaits the oldest one in flight. Until then its destination is not
-//   touched, its source not written.
+//   touched, its source not written. `wait t behind n` awaits all but the n youngest ones. A copy of `count`
+//   elements with `fill` writes `fill` elements: those behind the count become 0.
+// - Lanes together. Where lanes of a group meet, a unit of several lanes whose operands have no strides is
+//   carried out by that many neighbouring lanes, and `exchange x <- y xor m` stores in each lane what lane
+//   (number xor m) holds at y. Operands lie in registers: each lane holds its places of the unit's lane maps
+//   (narrow types in u32 words, the first place in the low bits). All lanes of the group reach both.
 // - Roles. For each step of the variable the producers' body runs, then the consumers'; producers may be up
 //   to `stages` steps ahead: step k of the producers begins when the consumers have finished step k - stages.
 // - Guards. `x[offset where condition]` is 0 where the condition over indices does not hold:
@@ -201,6 +206,7 @@ struct AsyncCopy {
   UnitOperand to, from;
   Expr count; // elements
   int token;
+  Expr fill = 0; // elements that are written in all; 0: count
 };
 struct AsyncUnit {
   UnitCall call;
@@ -208,6 +214,16 @@ struct AsyncUnit {
 };
 struct AsyncWait {
   int token;
+  int behind = -1; // of the token's statements so many may stay in flight; -1: only the oldest is awaited
+};
+/// Lanes of a group: `to` becomes what lane (number xor mask) has in `from`. Both lie in registers.
+constexpr int most_exchanging = 32; ///< neighbouring lanes that exchange, on every device
+struct Exchange {
+  BufferId to;
+  Expr to_offset;
+  BufferId from;
+  Expr from_offset;
+  int mask;
 };
 /// Producers and consumers; on a CPU its parts run one after the other, step by step (expand_roles).
 struct Roles {
@@ -217,7 +233,7 @@ struct Roles {
 };
 
 struct Stmt : std::variant<Loop, Store, LetValue, LetIndex, If, Barrier, Prefetch, UnitCall, AsyncCopy,
-                           AsyncUnit, AsyncWait, Roles> {
+                           AsyncUnit, AsyncWait, Exchange, Roles> {
   using variant::variant;
   template <class Kind> bool is() const { return std::holds_alternative<Kind>(*this); }
   /// Null where it is a statement of another kind.
@@ -292,8 +308,11 @@ Kernel expand_roles(const Kernel& kernel);
 /// Lanes that each group must have: the iterations of parallel loops of level 1 with barriers inside.
 /// 0: any number.
 int64_t lanes_of_group(const Kernel& kernel);
-/// Does a barrier of the loop's own level stand inside of it?
+/// Does a barrier of the loop's own level stand inside of it, or a statement of several lanes?
 bool meets_inside(const Loop& loop);
+/// Is it carried out by several lanes of a group together? A unit on fragments, or an exchange.
+bool is_collective(const Stmt& stmt);
+bool is_collective(const UnitCall& call);
 
 /// Do workers wait for each other anywhere (barriers of level 0)? Else they may run one after the
 /// other, in any order.
@@ -323,9 +342,10 @@ StmtRef barrier();
 StmtRef barrier(int level);
 StmtRef prefetch(BufferId buffer, Expr offset);
 StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands);
-StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token);
+StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token, Expr fill = 0);
 StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, int token);
-StmtRef async_wait(int token);
+StmtRef async_wait(int token, int behind = -1);
+StmtRef exchange(BufferId to, Expr to_offset, BufferId from, Expr from_offset, int mask);
 StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers);
 
 } // namespace luminal::kernel

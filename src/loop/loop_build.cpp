@@ -115,13 +115,16 @@ void hash_stmt(Hasher& h, const Stmt& stmt) {
       [&](const AsyncCopy& s) {
         hash_operand(h, s.to);
         hash_operand(h, s.from);
-        h.add(s.count.hash()).add(s.token);
+        h.add(s.count.hash()).add(s.token).add(s.fill.hash());
       },
       [&](const AsyncUnit& s) {
         hash_call(h, s.call);
         h.add(s.token);
       },
-      [&](const AsyncWait& s) { h.add(s.token); },
+      [&](const AsyncWait& s) { h.add(s.token).add(s.behind); },
+      [&](const Exchange& s) {
+        h.add(s.to).add(s.to_offset.hash()).add(s.from).add(s.from_offset.hash()).add(s.mask);
+      },
       [&](const Roles& s) {
         h.add(s.variable.hash()).add(s.begin.hash()).add(s.end.hash()).add(s.stages);
         hash_body(h, s.producers);
@@ -266,15 +269,19 @@ StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands) {
   return made(UnitCall{std::move(descriptor), std::move(operands)});
 }
 
-StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token) {
-  return made(AsyncCopy{std::move(destination), std::move(source), count, token});
+StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token, Expr fill) {
+  return made(AsyncCopy{std::move(destination), std::move(source), count, token, fill});
 }
 
 StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, int token) {
   return made(AsyncUnit{{std::move(descriptor), std::move(operands)}, token});
 }
 
-StmtRef async_wait(int token) { return made(AsyncWait{token}); }
+StmtRef async_wait(int token, int behind) { return made(AsyncWait{token, behind}); }
+
+StmtRef exchange(BufferId to, Expr to_offset, BufferId from, Expr from_offset, int mask) {
+  return made(Exchange{to, to_offset, from, from_offset, mask});
+}
 
 StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers) {
   if (!variable.is_symbol()) mistake("roles", "the step is not a symbol: " + luminal::to_string(variable));
@@ -320,6 +327,7 @@ std::optional<BufferId> written_by(const Stmt& stmt) {
   if (const auto* s = stmt.as<UnitCall>()) return accumulator(*s);
   if (const auto* s = stmt.as<AsyncUnit>()) return accumulator(s->call);
   if (const auto* s = stmt.as<AsyncCopy>()) return s->to.buffer;
+  if (const auto* s = stmt.as<Exchange>()) return s->to;
   return {};
 }
 
@@ -327,7 +335,7 @@ namespace {
 bool has_barrier(const Body& body, int level) {
   return std::ranges::any_of(body, [&](const StmtRef& s) {
     const auto* barrier = s->as<Barrier>();
-    return (barrier && barrier->level == level) ||
+    return (barrier && barrier->level == level) || (level == 1 && is_collective(*s)) ||
            std::ranges::any_of(bodies_of(*s),
                                [&](const Body* inside) { return has_barrier(*inside, level); });
   });
@@ -345,6 +353,15 @@ int64_t lanes_of(const Body& body) {
   return 0;
 }
 } // namespace
+
+bool is_collective(const UnitCall& call) {
+  return !call.operands.empty() &&
+         std::ranges::all_of(call.operands, [](const UnitOperand& o) { return o.strides.empty(); });
+}
+bool is_collective(const Stmt& stmt) {
+  const auto* call = stmt.as<UnitCall>();
+  return stmt.is<Exchange>() || (call && is_collective(*call));
+}
 
 bool meets_inside(const Loop& loop) {
   return loop.kind == LoopKind::parallel && has_barrier(loop.body, loop.level);
@@ -396,10 +413,14 @@ bool same(const If& a, const If& b) {
 bool same(const Barrier& a, const Barrier& b) { return a.level == b.level; }
 bool same(const Prefetch& a, const Prefetch& b) { return a.buffer == b.buffer && a.offset == b.offset; }
 bool same(const AsyncCopy& a, const AsyncCopy& b) {
-  return a.to == b.to && a.from == b.from && a.count == b.count && a.token == b.token;
+  return a.to == b.to && a.from == b.from && a.count == b.count && a.token == b.token && a.fill == b.fill;
 }
 bool same(const AsyncUnit& a, const AsyncUnit& b) { return same(a.call, b.call) && a.token == b.token; }
-bool same(const AsyncWait& a, const AsyncWait& b) { return a.token == b.token; }
+bool same(const AsyncWait& a, const AsyncWait& b) { return a.token == b.token && a.behind == b.behind; }
+bool same(const Exchange& a, const Exchange& b) {
+  return a.to == b.to && a.to_offset == b.to_offset && a.from == b.from && a.from_offset == b.from_offset &&
+         a.mask == b.mask;
+}
 bool same(const Roles& a, const Roles& b) {
   return a.variable == b.variable && a.begin == b.begin && a.end == b.end && a.stages == b.stages &&
          same(a.producers, b.producers) && same(a.consumers, b.consumers);

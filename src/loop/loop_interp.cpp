@@ -271,6 +271,22 @@ void Machine::release() {
     for (size_t i = first; i < first + count; ++i) workers_[i].status = Worker::Status::running;
   };
   const size_t lanes = size_t(o_.lanes);
+  // Statements of several lanes are done when the last of these lanes has come.
+  for (size_t first = 0; first < workers_.size(); ++first) {
+    const Worker& w = workers_[first];
+    if (w.status != Worker::Status::waiting || w.barrier_level != lanes_together) continue;
+    const Instruction& i = p_.code[w.barrier_at];
+    const size_t count = size_t(i.unit ? i.unit->lanes : most_exchanging);
+    if (size_t(w.lane) % count != 0) continue;
+    bool all = true, same = true;
+    for (size_t l = first; l < first + count; ++l) {
+      all &= workers_[l].status == Worker::Status::waiting;
+      same &= workers_[l].barrier_level == lanes_together && workers_[l].barrier_at == w.barrier_at;
+    }
+    if (!all || !same) continue;
+    i.unit ? this->together(first, i) : exchange(first, i);
+    for (size_t l = first; l < first + count; ++l) workers_[l].status = Worker::Status::running;
+  }
   for (size_t group = 0; group < size_t(o_.workers); ++group) together(group * lanes, lanes, 1);
   for (size_t i = 0; i < workers_.size(); ++i) together(i, 1, 2);
   together(0, workers_.size(), 0);
@@ -476,7 +492,12 @@ bool Machine::step(Worker& w) {
   case Code::let_index: let_index(w, i); break;
   case Code::barrier: arrive(w, i.level, w.pc++); return false;
   case Code::prefetch: break;
+  case Code::exchange: arrive(w, lanes_together, w.pc++); return false;
   case Code::unit: {
+    if (i.together) {
+      arrive(w, lanes_together, w.pc++);
+      return false;
+    }
     std::vector<Footprint> operands;
     if (footprints(w, i, operands)) unit(w, i, operands);
     break;
@@ -535,9 +556,9 @@ LoopCounts Machine::count() const {
     }
     if (i.code == Code::barrier) c.barriers += times;
     if (i.unit) {
-      c.units[i.unit->name] += times;
+      c.units[i.unit->name] += times / (i.together ? i.unit->lanes : 1);
       if (!is_integer(i.unit->accumulator.dtype))
-        c.fma += times * i.unit->m * i.unit->n * i.unit->k * i.unit->p;
+        c.fma += times / (i.together ? i.unit->lanes : 1) * i.unit->m * i.unit->n * i.unit->k * i.unit->p;
     }
     for (const ValueStep& s : i.steps) {
       const int64_t lanes = times * (s.on_lane ? i.lanes : 1);

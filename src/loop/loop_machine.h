@@ -43,7 +43,7 @@ struct Worker {
   int group = 0, lane = 0;
   Status status = Status::running;
   int pc = 0;
-  int barrier_level = 0, barrier_at = -1;
+  int barrier_level = 0, barrier_at = -1; // level `lanes_together`: a statement of several lanes
   std::vector<int64_t> slots;
   std::vector<LoopState> loops;
   std::vector<Cell> lets, index_lets, cells;
@@ -65,6 +65,9 @@ struct Worker {
   int64_t role_step = 0, role_stages = 1;
   int role_loop = -1;
 };
+
+/// Beside the levels of barriers: neighbouring lanes wait for each other.
+constexpr int lanes_together = 3;
 
 class Machine {
 public:
@@ -115,10 +118,15 @@ private:
 
   // loop_units.cpp: units and asynchronous statements
   void unit(Worker& w, const Instruction& i, const std::vector<Footprint>& operands);
+  void together(size_t first, const Instruction& i);
+  void exchange(size_t first, const Instruction& i);
+  void each_place(size_t first, const Instruction& i, int operand,
+                  const std::function<void(Worker&, Region&, int64_t, int, int)>& inside);
   bool footprints(Worker& w, const Instruction& i, std::vector<Footprint>& out);
   void copy(Worker& w, const Instruction& i, const std::vector<Footprint>& operands);
   void launch(Worker& w, const Instruction& i);
   void wait(Worker& w, const Instruction& i);
+  void land(Worker& w, const Instruction& i, const std::shared_ptr<Flight>& flight);
   void act(Worker& w, Flight& flight);
   void mark(const Flight& flight, int change);
 

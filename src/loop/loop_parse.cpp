@@ -227,6 +227,7 @@ StmtRef KernelParser::asynchronous(LineParser& p) {
     s.from = p.operand();
     r.expect("count");
     s.count = p.expr();
+    if (r.accept("fill")) s.fill = p.expr();
     s.token = token();
     return std::make_shared<const Stmt>(std::move(s));
   }
@@ -275,14 +276,30 @@ StmtRef KernelParser::statement(const Line& line) {
     return whole_line(s);
   }
   if (r.accept("unit")) return whole_line(p.unit());
-  if (r.accept("wait")) return whole_line(AsyncWait{p.small("token", 0, 1 << 16)});
+  if (r.accept("wait")) {
+    AsyncWait s{p.small("token", 0, 1 << 16)};
+    if (r.accept("behind")) s.behind = p.small("behind", 0, 1 << 16);
+    return whole_line(s);
+  }
+  if (r.accept("exchange")) {
+    Exchange s;
+    s.to = p.buffer();
+    s.to_offset = p.bracketed();
+    r.expect("<");
+    r.expect("-");
+    s.from = p.buffer();
+    s.from_offset = p.bracketed();
+    r.expect("xor");
+    s.mask = p.small("xor", 1, 1 << 16);
+    return whole_line(s);
+  }
   if (r.accept("async")) {
     StmtRef stmt = asynchronous(p);
     r.expect_end();
     return stmt;
   }
   r.fail_at(first, "expected a statement: for, parallel, unrolled, vector, let, if, barrier, prefetch, unit, "
-                   "async, wait, roles, or an element of a buffer");
+                   "async, wait, exchange, roles, or an element of a buffer");
 }
 
 } // namespace loop_detail

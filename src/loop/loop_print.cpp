@@ -142,14 +142,26 @@ public:
           operand(s.to);
           out += " <- ";
           operand(s.from);
-          out += fmt::format(" count {} -> token {}", luminal::to_string(s.count), s.token);
+          out += " count " + luminal::to_string(s.count);
+          if (!s.fill.is_constant(0)) out += " fill " + luminal::to_string(s.fill);
+          out += fmt::format(" -> token {}", s.token);
         },
         [&](const AsyncUnit& s) {
           out += "async ";
           call(s.call);
           out += fmt::format(" -> token {}", s.token);
         },
-        [&](const AsyncWait& s) { out += fmt::format("wait {}", s.token); },
+        [&](const AsyncWait& s) {
+          out += fmt::format("wait {}", s.token);
+          if (s.behind >= 0) out += fmt::format(" behind {}", s.behind);
+        },
+        [&](const Exchange& s) {
+          out += "exchange ";
+          element(s.to, s.to_offset);
+          out += " <- ";
+          element(s.from, s.from_offset);
+          out += fmt::format(" xor {}", s.mask);
+        },
         [&](const Roles& s) {
           out += "roles ";
           bounds(s);

@@ -257,13 +257,25 @@ private:
           operand(s.to, i);
           operand(s.from, i);
           i.end = index(s.count);
+          i.fill = index(s.fill.is_constant(0) ? s.count : s.fill);
         },
         [&](const AsyncUnit& s) {
           const int at = emit(Code::async_unit, &stmt);
           p_.code[at].token = s.token;
           unit(at, s.call);
         },
-        [&](const AsyncWait& s) { p_.code[emit(Code::wait, &stmt)].token = s.token; },
+        [&](const AsyncWait& s) {
+          Instruction& i = p_.code[emit(Code::wait, &stmt)];
+          i.token = s.token;
+          i.behind = s.behind;
+        },
+        [&](const Exchange& s) {
+          Instruction& i = p_.code[emit(Code::exchange, &stmt)];
+          operand({s.to, s.to_offset, {}}, i);
+          operand({s.from, s.from_offset, {}}, i);
+          i.mask = s.mask;
+          i.together = true;
+        },
         [&](const Roles& s) { roles(stmt, s); });
   }
 
@@ -271,6 +283,7 @@ private:
     Instruction& i = p_.code[at];
     for (const UnitOperand& o : s.operands) operand(o, i);
     i.unit = find_unit(s.unit, k_.lanes);
+    i.together = i.unit && i.unit->lanes > 1 && is_collective(s);
   }
 
   void let_index(const Stmt& stmt, const LetIndex& s) {

@@ -73,6 +73,7 @@ enum class Code : uint8_t {
   barrier,
   prefetch,
   unit,
+  exchange,
   copy,
   async_unit,
   wait,
@@ -119,7 +120,11 @@ struct Instruction {
   std::vector<ValueStep> steps; // the last one is the value
   std::vector<OperandCode> operands;
   std::optional<Unit> unit;
-  int index_let = -1; // let_index: its number among the lets that differ between lanes
+  bool together = false; // unit, exchange: of several lanes of a group
+  int mask = 0;          // exchange
+  int behind = -1;       // wait
+  IndexCode fill;        // copy
+  int index_let = -1;    // let_index: its number among the lets that differ between lanes
   LaneSlots lane_slots;
 };
 

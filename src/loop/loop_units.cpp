@@ -1,6 +1,7 @@
 // loop/loop_units.cpp -- units and asynchronous statements of the loop interpreter.
 #include "loop/loop_machine.h"
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -25,13 +26,26 @@ bool Machine::footprints(Worker& w, const Instruction& i, std::vector<Footprint>
         report(FindingKind::range, w, i, code.buffer, offset, fmt::format("the count {} is negative", count));
         return false;
       }
+      if (o == 0) {
+        const int64_t copied = count;
+        if (!i.fill.run(w.slots.data(), count)) return overflow(i.fill);
+        if (count < copied) {
+          report(FindingKind::range, w, i, code.buffer, offset,
+                 fmt::format("{} elements are copied, and {} written", copied, count));
+          return false;
+        }
+      }
+      f.offsets.clear();
+      if (count == 0) { // nothing is touched, wherever it lies
+        out.push_back(std::move(f));
+        continue;
+      }
       if (count > f.region->elements || offset < 0 || offset > f.region->elements - count) {
         report(FindingKind::out_of_bounds, w, i, code.buffer, offset,
                fmt::format("'{}'[{}] and the {} elements from there on are outside: the buffer has {}",
                            k_.buffers[code.buffer].name, offset, count, f.region->elements));
         return false;
       }
-      f.offsets.clear();
       for (int64_t e = 0; e < count; ++e) f.offsets.push_back(offset + e);
     } else {
       const std::string axes = i.unit->operand(int(o)).axes_in(k_.buffers[code.buffer].dtype);
@@ -129,15 +143,22 @@ void Machine::copy(Worker& w, const Instruction& i, const std::vector<Footprint>
   // Elements of 4 bits one by one: a copy may begin in the middle of a byte.
   const bool whole = bits(type) >= 8;
   const size_t pieces = whole ? 1 : to.offsets.size();
-  const int64_t count = whole ? int64_t(to.offsets.size()) : 1;
+  const int64_t count = whole ? int64_t(to.offsets.size()) : 1,
+                copied = whole ? int64_t(from.offsets.size()) : 1;
   for (size_t e = 0; e < pieces; ++e) {
-    if (!place(w, i, *from.region, from.offsets[e], count, type, byte, bytes, halves)) return;
-    read(w, i, *from.region, byte, bytes, halves);
-    const int64_t source = byte;
+    int64_t source = 0, source_bytes = 0;
+    const bool some = e < from.offsets.size();
+    if (some) {
+      if (!place(w, i, *from.region, from.offsets[e], copied, type, source, source_bytes, halves)) return;
+      read(w, i, *from.region, source, source_bytes, halves);
+    }
     if (!place(w, i, *to.region, to.offsets[e], count, type, byte, bytes, halves)) return;
     write(w, i, *to.region, byte, bytes, halves, false);
-    if (whole)
-      std::memmove(to.region->data + byte, from.region->data + source, size_t(bytes));
+    if (whole) {
+      std::memset(to.region->data + byte, 0, size_t(bytes));
+      if (some) std::memmove(to.region->data + byte, from.region->data + source, size_t(source_bytes));
+    } else if (!some)
+      store_i64(type, to.region->data, to.offsets[e], 0);
     else
       store_i64(type, to.region->data, to.offsets[e], load_i64(type, from.region->data, from.offsets[e]));
   }
@@ -216,11 +237,17 @@ void Machine::act(Worker& w, Flight& flight) {
 
 void Machine::wait(Worker& w, const Instruction& i) {
   auto& queue = w.tokens[i.token];
-  if (queue.empty())
+  if (i.behind < 0 && queue.empty())
     return report(FindingKind::token, w, i, -1, 0,
                   fmt::format("token {} is awaited, and nothing of it is in flight", i.token));
-  const auto flight = queue.front();
-  queue.pop_front();
+  for (size_t left = i.behind < 0 ? queue.size() - 1 : size_t(i.behind); queue.size() > left;) {
+    const auto flight = queue.front();
+    queue.pop_front();
+    land(w, i, flight);
+  }
+}
+
+void Machine::land(Worker& w, const Instruction& i, const std::shared_ptr<Flight>& flight) {
   if (flight->instruction->code == Code::async_unit && !flight->acted) {
     while (!w.units.empty()) {
       const auto unit = w.units.front();
@@ -247,6 +274,90 @@ void Machine::wait(Worker& w, const Instruction& i) {
                         uint32_t(flight->instruction - p_.code.data()), false, c))
         conflict(w, *flight->instruction, r, c, true);
     }
+}
+
+/// A unit of several lanes, or an exchange: the lanes from worker `first` on have all come.
+void Machine::together(size_t first, const Instruction& i) {
+  const Unit& u = *i.unit;
+  const auto element = [&](const UnitOperandInfo& info, int lane, int place) {
+    const ExprMap<int64_t> at{{unit_lane(), lane}, {unit_place(), place}};
+    return std::pair(luminal::evaluate(info.map.first, at).value(),
+                     luminal::evaluate(info.map.second, at).value());
+  };
+  const auto perform = [&]<class T>(T) {
+    std::vector<T> values[3];
+    for (int o = 0; o < 3; ++o) {
+      const UnitOperandInfo& info = u.operand(o);
+      values[o].resize(size_t(u.extent(info.axes[0])) * size_t(u.extent(info.axes[1])));
+      each_place(first, i, o, [&](Worker& w, Region& r, int64_t at, int part, int place) {
+        int64_t byte = 0, bytes = 0;
+        uint8_t halves = both_halves;
+        if (!this->place(w, i, r, at, 1, k_.buffers[r.buffer].dtype, byte, bytes, halves)) return;
+        read(w, i, r, byte, bytes, halves);
+        const auto [row, column] = element(info, w.lane % u.lanes, place);
+        values[o][size_t(row * u.extent(info.axes[1]) + column)] =
+            load_number<T>(info.dtype, r, at * places_in_word(info, k_.buffers[r.buffer].dtype) + part);
+      });
+    }
+    execute_unit(u, values[1].data(), values[2].data(), values[0].data());
+    const UnitOperandInfo& info = u.accumulator;
+    each_place(first, i, 0, [&](Worker& w, Region& r, int64_t at, int, int place) {
+      int64_t byte = 0, bytes = 0;
+      uint8_t halves = both_halves;
+      if (!this->place(w, i, r, at, 1, info.dtype, byte, bytes, halves)) return;
+      write(w, i, r, byte, bytes, halves, false);
+      const auto [row, column] = element(info, w.lane % u.lanes, place);
+      store_number(info.dtype, r, at, values[0][size_t(row * u.extent(info.axes[1]) + column)]);
+    });
+  };
+  if (u.sum == UnitSum::integer)
+    perform(int64_t{});
+  else
+    perform(double{});
+}
+
+/// Calls for each lane and place of an operand: the element of the lane's buffer, the part of it.
+void Machine::each_place(size_t first, const Instruction& i, int operand,
+                         const std::function<void(Worker&, Region&, int64_t, int, int)>& inside) {
+  const UnitOperandInfo& info = i.unit->operand(operand);
+  const OperandCode& code = i.operands[size_t(operand)];
+  const int in_word = places_in_word(info, k_.buffers[code.buffer].dtype);
+  for (size_t l = first; l < first + size_t(i.unit->lanes); ++l) {
+    Worker& w = workers_[l];
+    int64_t offset = 0;
+    if (!code.offset.run(w.slots.data(), offset)) {
+      report(FindingKind::overflow, w, i, code.buffer, 0, "the operand: " + code.offset.why(w.slots.data()));
+      return;
+    }
+    for (int place = 0; place < info.map.places; ++place)
+      inside(w, region(w, code.buffer), offset + place / in_word, place % in_word, place);
+  }
+}
+
+void Machine::exchange(size_t first, const Instruction& i) {
+  std::vector<std::array<std::byte, 8>> values(most_exchanging);
+  const auto at = [&](Worker& w, const OperandCode& code, int64_t& byte, int64_t& bytes) {
+    int64_t offset = 0;
+    uint8_t halves = both_halves;
+    Region& r = region(w, code.buffer);
+    return code.offset.run(w.slots.data(), offset) &&
+           place(w, i, r, offset, 1, k_.buffers[code.buffer].dtype, byte, bytes, halves);
+  };
+  int64_t byte = 0, bytes = 0;
+  for (size_t l = 0; l < values.size(); ++l) {
+    Worker& w = workers_[first + l];
+    if (!at(w, i.operands[1], byte, bytes)) return;
+    Region& r = region(w, i.operands[1].buffer);
+    read(w, i, r, byte, bytes, both_halves);
+    std::memcpy(values[l].data(), r.data + byte, size_t(bytes));
+  }
+  for (size_t l = 0; l < values.size(); ++l) {
+    Worker& w = workers_[first + l];
+    if (!at(w, i.operands[0], byte, bytes)) return;
+    Region& r = region(w, i.operands[0].buffer);
+    write(w, i, r, byte, bytes, both_halves, false);
+    std::memcpy(r.data + byte, values[l ^ size_t(i.mask)].data(), size_t(bytes));
+  }
 }
 
 } // namespace luminal::kernel::loop_detail

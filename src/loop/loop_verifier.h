@@ -81,11 +81,15 @@ private:
   void let_index(const LetIndex& s);
   void branch(const If& s);
   void barrier(const Barrier& s);
+  void meet(int level, std::string_view what);
+  void fragments(const UnitCall& s, const Unit& unit);
+  void exchange(const Exchange& s);
   void operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit, bool written);
   void async_unit(const AsyncUnit& s);
   void unit(const UnitCall& s);
   void token(int number);
   void async_copy(const AsyncCopy& s);
+  void wait(const AsyncWait& s);
   void roles(const Roles& s);
 
   const Kernel& k_;

@@ -100,6 +100,7 @@ void KernelVerifier::registers_of(const Body& statements, std::set<BufferId>& lo
     if (const Value* value = value_of(*s)) loads(*value);
     if (const auto written = written_by(*s)) note(*written, stored);
     if (const auto* copy = s->as<AsyncCopy>()) note(copy->from.buffer, loaded);
+    if (const auto* other = s->as<Exchange>()) note(other->from, loaded);
     const auto* unit = s->as<UnitCall>();
     if (const auto* begun = s->as<AsyncUnit>()) unit = &begun->call;
     if (unit)
@@ -137,7 +138,8 @@ void KernelVerifier::statement(const Stmt& s) {
       [&](const If& x) { branch(x); }, [&](const Barrier& x) { barrier(*alone(x)); },
       [&](const Prefetch& x) { prefetch(x); }, [&](const UnitCall& x) { unit(*alone(x)); },
       [&](const AsyncCopy& x) { async_copy(*alone(x)); }, [&](const AsyncUnit& x) { async_unit(*alone(x)); },
-      [&](const AsyncWait& x) { alone(x); }, [&](const Roles& x) { roles(*alone(x)); });
+      [&](const AsyncWait& x) { wait(*alone(x)); }, [&](const Exchange& x) { exchange(*alone(x)); },
+      [&](const Roles& x) { roles(*alone(x)); });
 }
 
 void KernelVerifier::prefetch(const Prefetch& s) {
@@ -288,14 +290,19 @@ void KernelVerifier::branch(const If& s) {
 
 void KernelVerifier::barrier(const Barrier& s) {
   if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
+  meet(s.level, "a barrier");
+}
+
+/// All workers of the level come here.
+void KernelVerifier::meet(int level, std::string_view what) {
   for (size_t i = 0; i < open_loops_.size(); ++i) {
     const Loop* open = open_loops_[i];
-    if (open->kind != LoopKind::parallel || open->level < s.level) continue;
-    if (open->level != 1 || s.level != 1 || !open->begin.is_constant(0) || !open->end.is_constant()) {
-      complain(fmt::format("a barrier of level {} inside the parallel loop over '{}': its iterations go to "
+    if (open->kind != LoopKind::parallel || open->level < level) continue;
+    if (open->level != 1 || level != 1 || !open->begin.is_constant(0) || !open->end.is_constant()) {
+      complain(fmt::format("{} of level {} inside the parallel loop over '{}': its iterations go to "
                            "different workers, "
                            "which would not all arrive",
-                           s.level, to_string(open->variable)));
+                           what, level, to_string(open->variable)));
       continue;
     }
     // One iteration for each lane of the group: all of them have to come here.
@@ -304,15 +311,16 @@ void KernelVerifier::barrier(const Barrier& s) {
     for (size_t l = i + 1; l < open_loops_.size(); ++l)
       apart |= by_lane(open_loops_[l]->begin) || by_lane(open_loops_[l]->end);
     if (apart)
-      complain(fmt::format("a barrier that not all lanes of '{}' reach as often: a condition or a loop "
+      complain(fmt::format("{} that not all lanes of '{}' reach as often: a condition or a loop "
                            "around it depends on the lane",
-                           to_string(open->variable)));
+                           what, to_string(open->variable)));
     if (lanes_of_group_ != 0 && lanes_of_group_ != open->end.value())
       complain(fmt::format("lanes of '{}' meet, {} of them; other groups have {} lanes",
                            to_string(open->variable), open->end.value(), lanes_of_group_));
     lanes_of_group_ = open->end.value();
   }
-  if (open_roles_ > 0) complain("a barrier inside roles: producers and consumers would not all arrive");
+  if (open_roles_ > 0)
+    complain(fmt::format("{} inside roles: producers and consumers would not all arrive", what));
 }
 
 void KernelVerifier::operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit,
@@ -358,8 +366,56 @@ void KernelVerifier::unit(const UnitCall& s) {
   if (s.operands.size() != 3)
     return complain(
         fmt::format("{} has 3 operands (accumulator, a, b), {} given", s.unit, s.operands.size()));
+  if (unit->lanes > 1 && is_collective(s)) return fragments(s, *unit);
   for (int i = 0; i < 3; ++i) operand(s.operands[i], unit->operand(i), *unit, i == 0);
 }
+
+/// Operands in the registers of neighbouring lanes.
+void KernelVerifier::fragments(const UnitCall& s, const Unit& unit) {
+  meet(1, "a unit of several lanes");
+  if (lanes_of_group_ == 0)
+    complain(
+        fmt::format("{} is carried out by {} lanes: it stands in no loop of lanes", unit.name, unit.lanes));
+  if (lanes_of_group_ % unit.lanes != 0)
+    complain(
+        fmt::format("{} is carried out by {} lanes, groups have {}", unit.name, unit.lanes, lanes_of_group_));
+  for (int i = 0; i < 3; ++i) {
+    const UnitOperand& o = s.operands[i];
+    if (!known(o.buffer)) continue;
+    const Buffer& b = k_.buffers[o.buffer];
+    const UnitOperandInfo& info = unit.operand(i);
+    const int in_word = places_in_word(info, b.dtype);
+    if (in_word == 0)
+      complain(fmt::format("{} takes {} here, '{}' holds {}", unit.name, to_string(info.dtype), b.name,
+                           to_string(b.dtype)));
+    else if (info.map.places == 0 || b.space != Space::registers)
+      complain(fmt::format("{} takes '{}' from the registers of lanes", unit.name, b.name));
+    else
+      element(o.buffer, o.offset, info.map.places / in_word);
+  }
+}
+
+void KernelVerifier::exchange(const Exchange& s) {
+  meet(1, "an exchange");
+  if (!known(s.to) || !known(s.from)) return;
+  const Buffer &a = k_.buffers[s.to], &b = k_.buffers[s.from];
+  element(s.to, s.to_offset);
+  element(s.from, s.from_offset);
+  if (a.dtype != b.dtype)
+    complain(
+        fmt::format("'{}' holds {}, '{}' holds {}", a.name, to_string(a.dtype), b.name, to_string(b.dtype)));
+  for (const Buffer* buffer : {&a, &b})
+    if (buffer->space != Space::registers)
+      complain(fmt::format("'{}' is no register buffer: lanes exchange registers", buffer->name));
+  if (s.mask < 1 || s.mask >= most_exchanging)
+    complain(
+        fmt::format("lanes exchange within {} neighbours, not with lane xor {}", most_exchanging, s.mask));
+  if (lanes_of_group_ % most_exchanging != 0 || lanes_of_group_ == 0)
+    complain(
+        fmt::format("lanes exchange within {} neighbours, groups have {}", most_exchanging, lanes_of_group_));
+}
+
+void KernelVerifier::wait(const AsyncWait& s) { token(s.token); }
 
 void KernelVerifier::token(int number) {
   if (number < 0) complain(fmt::format("{} is not a token", number));
@@ -381,10 +437,19 @@ void KernelVerifier::async_copy(const AsyncCopy& s) {
     if (buffer->space == Space::registers)
       complain(fmt::format("'{}' is in registers: only memory is copied", buffer->name));
   if (refuted(ge(s.count, 0))) return complain(fmt::format("the count {} is negative", to_string(s.count)));
-  const bool some = proved(ge(s.count, 1));
-  for (const UnitOperand* o : {&to, &from}) {
+  expression(s.fill, "the count that is filled");
+  const bool fills = !s.fill.is_constant(0);
+  if (fills && refuted(ge(s.fill, s.count)))
+    return complain(
+        fmt::format("{} elements are copied, and {} written", to_string(s.count), to_string(s.fill)));
+  for (const auto& [o, count] : {std::pair(&to, fills ? s.fill : s.count), std::pair(&from, s.count)}) {
+    const bool some = proved(ge(count, 1));
+    if (!some) {
+      expression(o->offset, "the offset"); // nothing may be copied: then it may be outside
+      continue;
+    }
     element(o->buffer, o->offset);
-    if (some) element(o->buffer, o->offset + s.count - 1);
+    element(o->buffer, o->offset + count - 1);
   }
 }
 

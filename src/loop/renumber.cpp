@@ -48,9 +48,14 @@ private:
         [&](const Barrier& s) { return barrier(s.level); },
         [&](const Prefetch& s) { return prefetch(buffer(s.buffer), s.offset); },
         [&](const UnitCall& s) { return std::make_shared<const Stmt>(call(s)); },
-        [&](const AsyncCopy& s) { return async_copy(operand(s.to), operand(s.from), s.count, s.token); },
+        [&](const AsyncCopy& s) {
+          return async_copy(operand(s.to), operand(s.from), s.count, s.token, s.fill);
+        },
         [&](const AsyncUnit& s) { return std::make_shared<const Stmt>(AsyncUnit{call(s.call), s.token}); },
-        [&](const AsyncWait& s) { return async_wait(s.token); });
+        [&](const AsyncWait& s) { return async_wait(s.token, s.behind); },
+        [&](const Exchange& s) {
+          return exchange(buffer(s.to), s.to_offset, buffer(s.from), s.from_offset, s.mask);
+        });
   }
 
   std::vector<BufferId> buffers_;

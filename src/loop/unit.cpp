@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <fmt/format.h>
 
 namespace luminal::kernel {
 
@@ -132,19 +133,19 @@ void tensor_core(Unit& u) {
   u.tolerance = 0x1p-21;
 }
 
-Unit nvidia_mma() {
+Unit nvidia_mma(DType type) {
   const Expr lane = unit_lane(), place = unit_place();
   const Expr group = floordiv(lane, 4), in_group = mod(lane, 4);
   Unit u;
-  u.name = "nvidia.mma.m16n8k16.bf16";
+  u.name = fmt::format("nvidia.mma.m16n8k16.{}", luminal::to_string(type));
   u.m = 16;
   u.n = 8;
   u.k = 16;
   u.lanes = 32;
-  u.a = {DType::bf16,
+  u.a = {type,
          "mk",
          {8, group + 8 * mod(floordiv(place, 2), 2), 2 * in_group + mod(place, 2) + 8 * floordiv(place, 4)}};
-  u.b = {DType::bf16, "kn", {4, 2 * in_group + mod(place, 2) + 8 * floordiv(place, 2), group}};
+  u.b = {type, "kn", {4, 2 * in_group + mod(place, 2) + 8 * floordiv(place, 2), group}};
   u.accumulator = {DType::f32, "mn", {4, group + 8 * floordiv(place, 2), 2 * in_group + mod(place, 2)}};
   tensor_core(u);
   u.targets = {"sm_80", "sm_89", "sm_90", "sm_100", "sm_120"};
@@ -174,22 +175,22 @@ Unit nvidia_wgmma(int n) {
 }
 
 /// `tile` 32: k = 8, 16: k = 16. Lane l holds four consecutive k of row (column) l mod tile.
-Unit amd_mfma(int tile) {
+Unit amd_mfma(int tile, DType type) {
   const Expr lane = unit_lane(), place = unit_place();
   const Expr line = mod(lane, tile), block = floordiv(lane, tile);
   Unit u;
   u.m = u.n = tile;
   u.k = 256 / tile;
-  u.name = tile == 32 ? "amd.mfma.32x32x8.bf16" : "amd.mfma.16x16x16.bf16";
+  u.name = fmt::format("amd.mfma.{0}x{0}x{1}.{2}", tile, u.k, luminal::to_string(type));
   u.lanes = 64;
-  u.a = {DType::bf16, "mk", {4, line, 4 * block + place}};
-  u.b = {DType::bf16, "kn", {4, 4 * block + place, line}};
+  u.a = {type, "mk", {4, line, 4 * block + place}};
+  u.b = {type, "kn", {4, 4 * block + place, line}};
   const Expr row = tile == 32 ? 8 * floordiv(place, 4) + 4 * block + mod(place, 4) : 4 * block + place;
   u.accumulator = {DType::f32, "mn", {tile * tile / 64, row, line}};
   tensor_core(u);
   u.targets = {"gfx942", "gfx950"}; // gfx90a has it too, but flushes subnormals
   u.source =
-      "AMD Instinct MI300 instruction set architecture, V_MFMA_F32_*_BF16; AMD matrix instruction calculator";
+      "AMD Instinct MI300 instruction set architecture, V_MFMA_F32_*_BF16 and _F16; AMD matrix instruction calculator";
   return u;
 }
 
@@ -265,9 +266,11 @@ std::optional<Unit> find_unit(std::string_view name, int lanes) {
   if (name == "amx.dpbssd") return amx_bytes("amx.dpbssd", DType::i8);
   if (name == "arm.bfdot") return arm_bfdot();
   if (name == "arm.sdot") return arm_sdot();
-  if (name == "nvidia.mma.m16n8k16.bf16") return nvidia_mma();
-  if (name == "amd.mfma.32x32x8.bf16") return amd_mfma(32);
-  if (name == "amd.mfma.16x16x16.bf16") return amd_mfma(16);
+  for (const DType type : {DType::bf16, DType::f16})
+    if (name == nvidia_mma(type).name) return nvidia_mma(type);
+  for (const DType type : {DType::bf16, DType::f16})
+    for (const int tile : {32, 16})
+      if (name == amd_mfma(tile, type).name) return amd_mfma(tile, type);
   if (name == "apple.simdgroup.8x8x8") return apple_simdgroup();
   constexpr std::string_view head = "nvidia.wgmma.m64n", tail = "k16.bf16";
   if (name.starts_with(head) && name.ends_with(tail) && name.size() > head.size() + tail.size()) {
@@ -291,9 +294,12 @@ std::vector<std::string> unit_names() {
           "arm.bfdot",
           "arm.sdot",
           "nvidia.mma.m16n8k16.bf16",
+          "nvidia.mma.m16n8k16.f16",
           "nvidia.wgmma.m64n64k16.bf16",
           "amd.mfma.32x32x8.bf16",
           "amd.mfma.16x16x16.bf16",
+          "amd.mfma.32x32x8.f16",
+          "amd.mfma.16x16x16.f16",
           "apple.simdgroup.8x8x8"};
 }
 

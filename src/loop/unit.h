@@ -12,7 +12,8 @@
 //
 // It is done by one worker. Where the unit is carried out by several lanes together (`lanes` > 1),
 // that worker stands for the group of lanes, and the lane maps tell which element each of them
-// holds in which place of its registers.
+// holds in which place of its registers. Where lanes of a group meet, they give the unit what each of them
+// holds: statements without strides (loop.h).
 #pragma once
 #include "expr/expr.h"
 #include "ir/dtype.h"
@@ -47,6 +48,13 @@ struct UnitOperandInfo {
   /// there is no axis p. Empty where the operand is not taken from such a buffer.
   std::string axes_in(DType buffer) const;
 };
+
+/// Places of the lane map that one element of a register buffer holds: 1, or in a u32 word as many as fit.
+/// 0: the operand does not lie in such a buffer.
+inline int places_in_word(const UnitOperandInfo& info, DType buffer) {
+  if (buffer == info.dtype) return 1;
+  return buffer == DType::u32 && bits(info.dtype) < 32 ? 32 / bits(info.dtype) : 0;
+}
 
 struct Unit {
   std::string name;

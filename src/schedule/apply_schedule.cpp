@@ -312,7 +312,8 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::split_at: return split_at(nests, w[0], w[1], d.numbers[0]);
   case DirectiveKind::operand: check_loop_name(nests, w[2]); return operand(nests, w[0], w[1], w[2]);
   case DirectiveKind::lanes: return distribute_over_lanes(nests, d);
-  case DirectiveKind::group_copy: return group_copy(nests, w[0], w[1], w[2]);
+  case DirectiveKind::group_copy: return group_copy(nests, d);
+  case DirectiveKind::lane_unit: return use_lane_unit(nests, d);
   case DirectiveKind::from: LUMINAL_CHECK(false, "versions are lowered one by one"); return;
   case DirectiveKind::serial: // for the launch; the code is the same
     if (d.numbers[0] < 0) refuse("{} points", d.numbers[0]);

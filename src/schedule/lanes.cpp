@@ -1,6 +1,7 @@
 // schedule/lanes.cpp -- directives for groups of lanes that work together, and which nests groups can run.
 #include "base/contains.h"
 #include "cone/formula.h"
+#include "loop/unit.h"
 #include "schedule/nest.h"
 #include <algorithm>
 
@@ -8,7 +9,8 @@ namespace luminal::kernel {
 
 namespace {
 constexpr int64_t most_lanes = 1024; // of a group, on every device that has groups
-}
+constexpr int64_t most_tiles = 8;    // of one operand
+} // namespace
 
 void distribute_over_lanes(Nests& nests, const Directive& d) {
   for (size_t i = 1; i < d.words.size(); i++) {
@@ -37,14 +39,41 @@ void distribute_over_lanes(Nests& nests, const Directive& d) {
   }
 }
 
-void group_copy(Nests& nests, const std::string& stage, const std::string& value, const std::string& loop) {
+void group_copy(Nests& nests, const Directive& d) {
+  const std::string &stage = d.words[0], &value = d.words[1], &loop = d.words[2];
+  const int64_t tiles = d.numbers.empty() ? 1 : d.numbers[0];
   StageNest& nest = nests.stages[size_t(nests.stage(stage))];
   const int v = nests.value(value);
   if (!nest.find(loop)) refuse("stage {} has no loop {}", stage, loop);
   if (nests.cone.values[size_t(v)].role == ValueRole::interior)
     refuse("{} is made in this kernel: it lies in the group's memory already", value);
   if (!contains(nests.readers(v), nests.stage(stage))) refuse("stage {} does not read {}", stage, value);
-  nest.group_copies.push_back({v, loop});
+  if (tiles < 1 || tiles > most_tiles)
+    refuse("{} has {} tiles in the group's memory: 1 to {} are possible", value, tiles, most_tiles);
+  for (const GroupCopy& other : nest.group_copies)
+    if (other.loop == loop && other.tiles != tiles)
+      refuse("copies in loop {} have {} and {} tiles", loop, other.tiles, tiles);
+  nest.group_copies.push_back({v, loop, int(tiles)});
+}
+
+void use_lane_unit(Nests& nests, const Directive& d) {
+  StageNest& nest = nests.stages[size_t(nests.stage(d.words[0]))];
+  const auto unit = find_unit(d.words[1]);
+  if (!unit || unit->lanes == 1) refuse("{} is no unit of several lanes", d.words[1]);
+  const int64_t extents[] = {unit->m, unit->n, unit->k};
+  for (size_t i = 0; i < 3; i++) {
+    StageLoop* loop = nest.find(d.words[i + 2]);
+    if (!loop) refuse("stage {} has no loop {}", d.words[0], d.words[i + 2]);
+    if (!loop->extent.is_constant(extents[i]))
+      refuse("loop {} has {} trips, {} takes {}", loop->name, luminal::to_string(loop->extent), unit->name,
+             extents[i]);
+    loop->kind = LoopKind::unrolled;
+  }
+  nest.lane_unit = LaneUnit{unit->name, d.words[2], d.words[3], d.words[4]};
+}
+
+int64_t unit_lanes(const StageNest& nest) {
+  return nest.lane_unit ? find_unit(nest.lane_unit->unit)->lanes : 1;
 }
 
 bool in_groups(const Nests& nests) {
@@ -90,7 +119,7 @@ void check_loops(const Nests& nests, size_t s, const Groups& groups) {
 int64_t lanes_of(const Nests& nests, size_t s) {
   const Stage& stage = nests.cone.stages[s];
   const StageNest& nest = nests.stages[s];
-  int64_t lanes = 1;
+  int64_t lanes = unit_lanes(nest);
   bool reduction = false;
   for (const StageLoop& loop : nest.loops) {
     if (!loop.lane) continue;

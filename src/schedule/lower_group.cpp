@@ -16,26 +16,13 @@ namespace {
 
 void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
 
-constexpr int64_t most_written_out = 64; // steps of a copy, of each lane
+/// Do the lanes of the stage's unit run this loop together?
+bool is_of_unit(const StageNest& nest, std::string_view loop) {
+  return nest.lane_unit &&
+         (loop == nest.lane_unit->m || loop == nest.lane_unit->n || loop == nest.lane_unit->k);
+}
 
 bool is_fold(const Component& c) { return c.kind == ComponentKind::fold; }
-
-/// Where an expression begins, and how many elements it takes, while `loops` run over all of their trips.
-struct Span {
-  Expr base, extent;
-};
-std::optional<Span> span_of(Expr at, const std::vector<StageLoop>& loops) {
-  ExprMap<Expr> low, high;
-  for (const StageLoop& l : loops) {
-    if (!l.symbol.is_symbol() || !depends_on(at, l.symbol)) continue;
-    const auto c = coefficient_of(at, l.symbol);
-    if (!c || !c->is_constant() || c->value() < 0 || !l.extent.is_constant()) return {};
-    low[l.symbol] = 0;
-    high[l.symbol] = std::max<int64_t>(l.extent.value() - 1, 0);
-  }
-  const Expr base = substitute(at, low);
-  return Span{base, substitute(at, high) - base + 1};
-}
 
 } // namespace
 
@@ -155,8 +142,9 @@ void StageLowering::analyse_group(Expr lane, State& state) {
     axes = c.axes;
     folds_ = true;
   }
+  if (nest.lane_unit) find_lane_product(state);
   // The lane's place in the loops that are distributed.
-  int64_t inner = 1;
+  int64_t inner = unit_lanes(nest);
   ExprMap<Expr> places;
   for (size_t i = nest.loops.size(); i-- > 0;) {
     const StageLoop& l = nest.loops[i];
@@ -172,23 +160,26 @@ void StageLowering::analyse_group(Expr lane, State& state) {
   }
   for (auto& [axis, value] : state.nest.axis_values) value = substitute(value, places);
   for (Guard& g : state.nest.guards) g.value = substitute(g.value, places);
+  if (product_) lanes_of_results(state, lane);
   state.within = state.nest.guards;
   for (size_t g = 0; g < nest.guards.size(); g++) {
     const Expr holds = lt(state.nest.guards[g].value, state.nest.guards[g].limit);
     state.held.push_back(prove(holds, l_.open_facts(holds)) == Truth::yes);
   }
-  for (size_t i = 0; i < nest.loops.size(); i++)
-    if (nest.loops[i].lane || nest.loops[i].kind != LoopKind::parallel) rest_.push_back(i);
+  for (size_t i = 0; i < state.nest.loops.size(); i++) {
+    const StageLoop& l = state.nest.loops[i];
+    if ((l.lane || l.kind != LoopKind::parallel) && !is_of_unit(nest, l.name)) rest_.push_back(i);
+  }
   for (size_t i = 0; i < rest_.size(); i++) {
     const StageLoop& l = state.nest.loops[rest_[i]];
     if (l.kind == LoopKind::serial && l.symbol.is_symbol() && folds_ && !reduces(l)) cut_ = i + 1;
   }
-  strides_.assign(nest.loops.size(), 0);
+  strides_.assign(state.nest.loops.size(), 0);
   registers_.assign(s_.components.size(), -1);
   if (!folds_) return;
   int64_t size = 1;
   for (size_t i = rest_.size(); i-- > cut_;) {
-    const StageLoop& l = nest.loops[rest_[i]];
+    const StageLoop& l = state.nest.loops[rest_[i]];
     if (l.lane || l.kind != LoopKind::unrolled || !l.symbol.is_symbol() || reduces(l)) continue;
     strides_[rest_[i]] = size;
     size *= l.extent.value();
@@ -208,13 +199,14 @@ void StageLowering::analyse_group(Expr lane, State& state) {
 
 Body StageLowering::run_in_group(const Groups& groups, Expr lane) {
   lane_number_ = lane;
-  int64_t used = 1;
+  int64_t used = unit_lanes(l_.n_.stages[size_t(stage_)]);
   for (auto& l : l_.n_.stages[size_t(stage_)].loops)
     if (l.lane) used *= l.extent.value();
   group_lanes_ = used;
   State state;
   analyse_group(lane, state);
   place_tiles();
+  if (product_) check_lane_product();
   if (used < groups.lanes && (reduced_lanes_ > 1 || !tiles_.empty()))
     refuse("stage {} uses {} of {} lanes: all of them have to take part in its copies and sums", s_.name,
            used, groups.lanes);
@@ -228,7 +220,7 @@ Body StageLowering::run_in_group(const Groups& groups, Expr lane) {
 Body StageLowering::group_loops(size_t i, State state) {
   if (i == cut_) return group_tile(state);
   const StageLoop loop = state.nest.loops[rest_[i]];
-  if (!loop.symbol.is_symbol()) return group_loops(i + 1, std::move(state));
+  if (!loop.symbol.is_symbol()) return one_trip(loop, [&] { return group_loops(i + 1, std::move(state)); });
   return serial_in_group(i, std::move(state), [&](State in) { return group_loops(i + 1, std::move(in)); });
 }
 
@@ -251,11 +243,24 @@ Body StageLowering::serial_in_group(size_t i, State state, const std::function<B
     if (unopened(state, guard.value).empty() && !depends_on(guard.value, lane_number_)) state.held[g] = true;
   }
   l_.open_.push_back({loop.name, loop.symbol, 0, end, loop.extent, false, {}});
-  Body body = copies(loop.name);
+  const bool ring = ring_of(loop) > 1;
+  Body body = ring ? Body() : copies(loop.name);
   append(body, inner(std::move(state)));
+  if (ring) body = ring_body(loop, std::move(body));
   l_.open_.pop_back();
-  if (loop.jam > 1) return {jammed_loop(loop.symbol, 0, end, loop.jam, std::move(body))};
-  return {kernel::loop(LoopKind::serial, loop.symbol, 0, end, std::move(body))};
+  const StmtRef whole = loop.jam > 1 ? jammed_loop(loop.symbol, 0, end, loop.jam, std::move(body))
+                                     : kernel::loop(LoopKind::serial, loop.symbol, 0, end, std::move(body));
+  return ring ? in_ring(loop, whole) : Body{whole};
+}
+
+/// A loop of one trip: its copies are made all the same.
+Body StageLowering::one_trip(const StageLoop& loop, const std::function<Body()>& inner) {
+  if (std::ranges::none_of(tiles_, [&](auto& tile) { return tile.loop == loop.name; })) return inner();
+  l_.open_.push_back({loop.name, loop.symbol, 0, 1, 1, false, {}});
+  Body body = copies(loop.name);
+  append(body, inner());
+  l_.open_.pop_back();
+  return body;
 }
 
 Body StageLowering::group_tile(const State& state) {
@@ -271,14 +276,17 @@ Body StageLowering::group_tile(const State& state) {
 
 /// The loops of the reduction, or of a map, then the point.
 Body StageLowering::group_walk(size_t i, State state) {
+  if (i == rest_.size() && product_) return unit_steps(state);
   if (i == rest_.size()) {
     body_phase_ = true;
     Body body = where_held(state, true, [&](State& held) { return point(held); });
     body_phase_ = false;
     return body;
   }
-  if (!state.nest.loops[rest_[i]].symbol.is_symbol() ||
-      state.opened.contains(state.nest.loops[rest_[i]].symbol))
+  const StageLoop loop = state.nest.loops[rest_[i]];
+  if (!loop.symbol.is_symbol() && !loop.lane)
+    return one_trip(loop, [&] { return group_walk(i + 1, std::move(state)); });
+  if (!loop.symbol.is_symbol() || state.opened.contains(loop.symbol) || (product_ && !reduces(loop)))
     return group_walk(i + 1, std::move(state));
   return serial_in_group(i, std::move(state), [&](State in) { return group_walk(i + 1, std::move(in)); });
 }
@@ -361,8 +369,79 @@ Body StageLowering::where_held(State& state, bool body, const Inner& inner) {
   return {if_then(condition, std::move(out))};
 }
 
+/// The states `mine` and `theirs` of all components, combined.
+std::vector<ValueRef> StageLowering::combined(Values& values, const std::vector<ValueRef>& mine,
+                                              const std::vector<ValueRef>& theirs) {
+  std::vector<ValueRef> both;
+  if (s_.monoid) both = combine_states(values, mine, theirs);
+  for (size_t c = both.size(); c < mine.size(); c++)
+    both.push_back(registers_[c] < 0 ? nullptr : apply(s_.components[c].op, {mine[c], theirs[c]}));
+  return both;
+}
+
+/// Neighbouring lanes combine what they have accumulated by exchanges: lane l with lane l xor h, for h = n/2,
+/// n/4, ..., 1. More lanes than exchange do so twice, by way of the group's memory.
+Body StageLowering::exchange_lanes(const State& state) {
+  const size_t count = s_.components.size();
+  const int64_t near = std::min<int64_t>(reduced_lanes_, most_exchanging), far = reduced_lanes_ / near;
+  std::vector<BufferId> others(count, -1), parts(count, -1);
+  for (size_t c = 0; c < count; c++) {
+    if (registers_[c] < 0) continue;
+    Buffer b;
+    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".other";
+    b.space = Space::registers;
+    b.access = Access::scratch;
+    b.dtype = s_.components[c].dtype;
+    b.size = 1;
+    others[c] = add_buffer(l_.kernel_, b);
+    if (far == 1) continue;
+    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".lanes";
+    b.space = Space::group;
+    b.size = group_lanes_ / near;
+    b.alignment = 16;
+    parts[c] = add_buffer(l_.kernel_, std::move(b));
+  }
+  return each_result(cut_, state, [&](State& in) {
+    Body body;
+    const auto among = [&](int64_t lanes) {
+      for (int64_t h = lanes / 2; h > 0; h /= 2) {
+        for (size_t c = 0; c < count; c++)
+          if (registers_[c] >= 0)
+            body.push_back(exchange(others[c], 0, registers_[c], accumulator_offset(in), int(h)));
+        Values values{&body, &in, {}, {}, std::vector<ValueRef>(count)};
+        std::vector<ValueRef> mine(count), theirs(count);
+        for (size_t c = 0; c < count; c++) {
+          if (registers_[c] < 0) continue;
+          mine[c] = named(values, accumulator(in, c));
+          theirs[c] = named(values, load(l_.kernel_, others[c], 0));
+        }
+        const std::vector<ValueRef> both = combined(values, mine, theirs);
+        for (size_t c = 0; c < count; c++)
+          if (registers_[c] >= 0) body.push_back(store(registers_[c], accumulator_offset(in), both[c]));
+      }
+    };
+    among(near);
+    if (far == 1) return body;
+    const Expr lane = lane_number_, first = floordiv(lane, reduced_lanes_) * far;
+    Body own;
+    for (size_t c = 0; c < count; c++)
+      if (parts[c] >= 0) own.push_back(store(parts[c], floordiv(lane, near), accumulator(in, c)));
+    body.push_back(if_then(eq(mod(lane, near), 0), std::move(own)));
+    body.push_back(barrier(1));
+    for (size_t c = 0; c < count; c++)
+      if (parts[c] >= 0)
+        body.push_back(
+            store(registers_[c], accumulator_offset(in), load(l_.kernel_, parts[c], first + mod(lane, far))));
+    among(far);
+    body.push_back(barrier(1));
+    return body;
+  });
+}
+
 /// Neighbouring lanes combine what they have accumulated: lane l with lane l + h, for h = n/2, n/4, ..., 1.
 Body StageLowering::combine_lanes(const State& state) {
+  if (std::has_single_bit(uint64_t(reduced_lanes_)) && group_lanes_ % most_exchanging == 0)
+    return exchange_lanes(state);
   std::vector<BufferId> parts(s_.components.size(), -1);
   for (size_t c = 0; c < s_.components.size(); c++) {
     if (registers_[c] < 0) continue;
@@ -390,10 +469,7 @@ Body StageLowering::combine_lanes(const State& state) {
         mine[c] = named(values, load(l_.kernel_, parts[c], lane));
         theirs[c] = named(values, load(l_.kernel_, parts[c], lane + h));
       }
-      std::vector<ValueRef> both;
-      if (s_.monoid) both = combine_states(values, mine, theirs);
-      for (size_t c = both.size(); c < parts.size(); c++)
-        both.push_back(parts[c] < 0 ? nullptr : apply(s_.components[c].op, {mine[c], theirs[c]}));
+      const std::vector<ValueRef> both = combined(values, mine, theirs);
       for (size_t c = 0; c < parts.size(); c++)
         if (parts[c] >= 0) step.push_back(store(parts[c], lane, both[c]));
       body.push_back(if_then(lt(place, std::min(h, reduced_lanes_ - h)), std::move(step)));
@@ -406,128 +482,6 @@ Body StageLowering::combine_lanes(const State& state) {
     body.push_back(barrier(1));
     return body;
   });
-}
-
-// ---- copies of operands ----
-
-void StageLowering::place_tiles() {
-  for (const GroupCopy& request : l_.n_.stages[size_t(stage_)].group_copies) {
-    const StageLoop& at = *l_.n_.stages[size_t(stage_)].find(request.loop);
-    if (at.lane || at.kind == LoopKind::unrolled)
-      refuse("stage {}: lanes do not run the trips of {} together", s_.name, request.loop);
-    for (auto& c : s_.components) {
-      if (c.after) continue;
-      visit(c.body, [&](const Formula& f) {
-        if (f.kind != FormulaKind::load || f.value != request.value) return;
-        if (std::ranges::any_of(tiles_, [&](auto& t) { return t.value == f.value && t.index == f.index; }))
-          return;
-        tiles_.push_back(tile_of(request, f));
-      });
-    }
-  }
-}
-
-StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const Formula& load) const {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
-  const ConeValue& value = l_.n_.cone.values[size_t(request.value)];
-  if (load.dtype != value.dtype || bits(value.dtype) < 8 || value.dtype == DType::boolean)
-    refuse("stage {} reads {} as {}: it is not copied", s_.name, value.name, luminal::to_string(load.dtype));
-  if (!holes_of(l_.n_.cone, load.index).empty())
-    refuse("stage {} finds where it reads {} in memory: it is not copied", s_.name, value.name);
-  std::vector<StageLoop> inside; // loops that run within one trip, lanes among them
-  bool open = true;
-  for (const StageLoop& l : nest.loops) {
-    if (l.lane || !open) inside.push_back(l);
-    if (l.name == request.loop) open = false;
-  }
-  GroupTile tile{request.value, request.loop, load.index, {}};
-  size_t last = load.index.size(); // the dimension along which a lane's results lie
-  for (size_t d = 0; d < load.index.size(); d++) {
-    const Expr at = substitute(load.index[d], nest.axis_values);
-    const auto span = span_of(at, inside);
-    if (!span || !span->extent.is_constant())
-      refuse("stage {}: what one trip of {} reads of {} has no constant extent", s_.name, request.loop,
-             value.name);
-    tile.place.base.push_back(span->base);
-    tile.place.extents.push_back(span->extent);
-    for (const StageLoop& l : inside)
-      if (l.symbol.is_symbol() && depends_on(at, l.symbol) && !(folds_ && reduces(l)) &&
-          coefficient_of(at, l.symbol)->is_constant(1))
-        last = d;
-  }
-  const Layout& global = l_.places_[size_t(request.value)].layout;
-  const size_t contiguous = global.empty() ? load.index.size() : size_t(global.back().dim);
-  if (last == load.index.size()) last = contiguous;
-  for (size_t d = 0; d < load.index.size(); d++)
-    if (d != last) tile.place.layout.push_back({int(d)});
-  // Rows that are written by columns begin in different banks.
-  if (last < load.index.size())
-    tile.place.layout.push_back(
-        {.dim = int(last), .pad = last == contiguous ? 0 : std::max<int64_t>(1, 128 / bits(value.dtype))});
-  Buffer b;
-  b.name =
-      fmt::format("{}.{}.tile{}", s_.name, value.name, tiles_.empty() ? "" : std::to_string(tiles_.size()));
-  b.space = Space::group;
-  b.access = Access::scratch;
-  b.dtype = value.dtype;
-  b.size = layout_size(tile.place.layout, tile.place.extents);
-  b.alignment = 16;
-  tile.place.buffer = add_buffer(l_.kernel_, std::move(b));
-  return tile;
-}
-
-const StageLowering::GroupTile* StageLowering::tile_of(const Formula& load) const {
-  for (const GroupTile& tile : tiles_)
-    if (load.kind == FormulaKind::load && tile.value == load.value && tile.index == load.index &&
-        l_.is_open(tile.loop))
-      return &tile;
-  return nullptr;
-}
-
-Body StageLowering::copies(const std::string& loop) const {
-  Body out;
-  for (const GroupTile& tile : tiles_)
-    if (tile.loop == loop) append(out, copy(tile));
-  if (out.empty()) return out;
-  out.insert(out.begin(), barrier(1)); // what was there before is read
-  out.push_back(barrier(1));
-  return out;
-}
-
-/// Neighbouring lanes copy neighbouring elements; what lies beyond the end of an axis becomes 0.
-Body StageLowering::copy(const GroupTile& tile) const {
-  const ConeValue& value = l_.n_.cone.values[size_t(tile.value)];
-  const Place& from = l_.places_[size_t(tile.value)];
-  int64_t total = 1;
-  for (Expr e : tile.place.extents) total *= e.value();
-  const int64_t steps = (total + group_lanes_ - 1) / group_lanes_;
-  const Expr step = steps == 1 ? Expr(0) : Expr::symbol(l_.n_.free_name("copied"), {0, steps - 1});
-  const Expr element = step * group_lanes_ + lane_number_;
-  std::vector<size_t> order; // innermost first, as the value lies
-  for (size_t i = from.layout.size(); i-- > 0;)
-    if (!contains(order, size_t(from.layout[i].dim))) order.push_back(size_t(from.layout[i].dim));
-  std::vector<Expr> in_tile(tile.place.extents.size(), 0), in_value(tile.place.extents.size(), 0);
-  Expr rest = element, guard = 1;
-  for (size_t i = 0; i < order.size(); i++) {
-    const size_t d = order[i];
-    const Expr extent = tile.place.extents[d];
-    const bool outermost = std::all_of(order.begin() + long(i) + 1, order.end(),
-                                       [&](size_t o) { return tile.place.extents[o].is_constant(1); });
-    in_tile[d] = extent.is_constant(1) ? Expr(0) : outermost ? rest : mod(rest, extent);
-    if (!outermost) rest = floordiv(rest, extent);
-    in_value[d] = tile.place.base[d] + in_tile[d];
-    std::vector<Expr> facts = l_.open_facts(in_value[d]);
-    if (total % group_lanes_ != 0) facts.push_back(lt(element, total));
-    for (Expr holds : {le(0, in_value[d]), lt(in_value[d], value.shape[d])})
-      if (prove(holds, facts) != Truth::yes) guard = logical_and(guard, holds);
-  }
-  const Expr offset = layout_offset(from.layout, from.extents, in_value);
-  Body body{store(tile.place.buffer, layout_offset(tile.place.layout, tile.place.extents, in_tile),
-                  load_as(value.dtype, from.buffer, offset, guard))};
-  if (total % group_lanes_ != 0) body = {if_then(lt(element, total), std::move(body))};
-  if (!step.is_symbol()) return body;
-  return {kernel::loop(steps <= most_written_out ? LoopKind::unrolled : LoopKind::serial, step, 0, steps,
-                       std::move(body))};
 }
 
 } // namespace luminal::kernel

@@ -126,8 +126,8 @@ ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
     std::vector<Expr> at;
     for (size_t d = 0; d < f.index.size(); d++)
       at.push_back(value_at(state, f.index[d]) - tile->place.base[d]);
-    return load_as(f.dtype, tile->place.buffer, layout_offset(tile->place.layout, tile->place.extents, at),
-                   guard);
+    return load_as(f.dtype, tile->place.buffer,
+                   layout_offset(tile->place.layout, tile->place.extents, at) + tile->place.slot, guard);
   }
   const BufferId buffer = l_.places_[size_t(f.value)].buffer;
   if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)

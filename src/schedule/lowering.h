@@ -224,22 +224,39 @@ private:
     std::string loop;
     std::vector<Expr> index; // of the loads that read it, over axes
     Place place;
+    int ring = 1;  // tiles
+    Expr size = 0; // of each, in a ring
   };
   void analyse_group(Expr lane, State& state);
   void place_tiles();
   GroupTile tile_of(const GroupCopy& request, const Formula& load) const;
   const GroupTile* tile_of(const Formula& load) const; // null where it is read from its own memory
   Body copies(const std::string& loop) const;
-  Body copy(const GroupTile& tile) const;
+  Body copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ahead, int& begun) const;
+  int ring_of(const StageLoop& loop) const;
+  Body ring_copies(const StageLoop& loop, Expr at, int& begun) const;
+  Body ring_body(const StageLoop& loop, Body inside) const;
+  Body in_ring(const StageLoop& loop, StmtRef whole) const;
   Body group_loops(size_t i, State state);
   Body group_tile(const State& state);
   Body group_walk(size_t i, State state);
+  Body one_trip(const StageLoop& loop, const std::function<Body()>& inner);
   Body serial_in_group(size_t i, State state, const std::function<Body(State)>& inner);
   Body each_result(size_t i, State state, const Inner& inner) const;
   Body group_start(const State& state);
   Body combine_lanes(const State& state);
+  Body exchange_lanes(const State& state);
   Body where_held(State& state, bool body, const Inner& inner);
   bool reads_copies_alone() const;
+
+  // ---- units of several lanes (lower_lane_unit.cpp) ----
+  /// The product that such a unit computes.
+  struct LaneProduct;
+  void find_lane_product(State& state);
+  void check_lane_product() const;
+  void lanes_of_results(State& state, Expr lane);
+  Body unit_steps(const State& state);
+  Body fragment_word(const State& state, int operand, int64_t w, Expr offset);
 
   // ---- what is prefetched (lower_prefetch.cpp) ----
   Body prefetches(const State& state, const StageLoop& loop);
@@ -270,6 +287,8 @@ private:
   ValueRef accumulate(Values& values, const Component& c, const ValueRef& accumulated);
   std::vector<ValueRef> combine_states(Values& values, const std::vector<ValueRef>& a,
                                        const std::vector<ValueRef>& b);
+  std::vector<ValueRef> combined(Values& values, const std::vector<ValueRef>& mine,
+                                 const std::vector<ValueRef>& theirs);
   ValueRef transform(Values& values, int component, const ValueRef& self, const std::vector<ValueRef>& old,
                      const std::vector<ValueRef>& next);
   Expr value_at(const State& state, Expr e) const;             // axes -> loops
@@ -300,6 +319,7 @@ private:
   int64_t group_lanes_ = 1;   // of the group
   int64_t reduced_lanes_ = 1; // neighbours that reduce one result together
   std::vector<GroupTile> tiles_;
+  std::shared_ptr<LaneProduct> product_; // null: each lane computes its own results
 };
 
 } // namespace luminal::kernel

@@ -46,6 +46,12 @@ struct PrefetchRequest {
 struct GroupCopy {
   int value;
   std::string loop;
+  int tiles = 1; // that a ring of them has
+};
+
+/// Neighbouring lanes do the trips of three loops together.
+struct LaneUnit {
+  std::string unit, m, n, k; // name of the descriptor, loops
 };
 
 /// The loops of one stage, outermost first.
@@ -56,6 +62,7 @@ struct StageNest {
   std::string at; // the loop it runs in; empty: a nest of its own
   std::vector<PrefetchRequest> prefetches;
   std::vector<GroupCopy> group_copies;
+  std::optional<LaneUnit> lane_unit;
   std::set<std::string> bounds; // predicate_bound
   std::string together;         // the loop in which the stages of one cascade must run, and
   int cascade = 0;              // the number of the cascade
@@ -151,7 +158,10 @@ void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
 
 // ---- groups of lanes (lanes.cpp) ----
 void distribute_over_lanes(Nests& nests, const Directive& directive);
-void group_copy(Nests& nests, const std::string& stage, const std::string& value, const std::string& loop);
+void group_copy(Nests& nests, const Directive& directive);
+void use_lane_unit(Nests& nests, const Directive& directive);
+/// Lanes of the stage's unit; 1: it has none.
+int64_t unit_lanes(const StageNest& nest);
 /// Does a stage distribute loops over the lanes of a group?
 bool in_groups(const Nests& nests);
 /// What the stages of a kernel in groups have in common.

@@ -91,8 +91,12 @@
 //                                         in all of them. Every stage runs in one parallel loop, whose
 //                                         trips are the groups; what a stage stores for later ones lies
 //                                         in the group's memory; lanes that reduce are combined by a tree
-//   group_copy STAGE VALUE LOOP           in each trip of LOOP, which all lanes run together, they copy
-//                                         what STAGE reads of VALUE there into the group's memory
+//   group_copy STAGE VALUE LOOP [TILES]   in each trip of LOOP, which all lanes run together, they copy
+//                                         what STAGE reads of VALUE there into the group's memory; with
+//                                         TILES into one of so many, TILES - 1 trips ahead
+//   lane_unit STAGE DESCRIPTOR M N K      neighbouring lanes, inside of those of `lanes`, do the trips of
+//                                         M, N and K together: the unit of several lanes (loop/unit.h)
+//                                         that computes the sum of products, on copies of its operands
 //   roles STAGE LOOP DEPTH                producers fill a ring of DEPTH tiles for consumers; on a
 //                                         CPU the parts run one
 //                                         after the other
@@ -140,7 +144,8 @@ enum class DirectiveKind : uint8_t {
   before,
   rolling,
   lanes,
-  group_copy
+  group_copy,
+  lane_unit
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

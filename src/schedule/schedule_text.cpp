@@ -51,7 +51,8 @@ constexpr Form forms[] = {
     {DirectiveKind::before, "before", 2, false, 0, 0, "before STAGE NEXT"},
     {DirectiveKind::rolling, "rolling", 1, false, 0, 0, "rolling STAGE"},
     {DirectiveKind::lanes, "lanes", 2, true, 0, 0, "lanes STAGE LOOP..."},
-    {DirectiveKind::group_copy, "group_copy", 3, false, 0, 0, "group_copy STAGE VALUE LOOP"},
+    {DirectiveKind::group_copy, "group_copy", 3, false, 0, 1, "group_copy STAGE VALUE LOOP [TILES]"},
+    {DirectiveKind::lane_unit, "lane_unit", 5, false, 0, 0, "lane_unit STAGE DESCRIPTOR M N K"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

@@ -90,7 +90,7 @@ std::optional<Part> part_of(const kernel::Kernel& kernel, const std::map<std::st
   // Rings of copies count on one step after the other.
   if (holds(kernel.body, [](const Stmt& s) {
         return s.is<kernel::Roles>() || s.is<kernel::AsyncCopy>() || s.is<kernel::AsyncUnit>() ||
-               s.is<kernel::AsyncWait>();
+               s.is<kernel::AsyncWait>() || is_collective(s);
       }))
     return {};
   const auto all = least_work(kernel, sizes, threads);

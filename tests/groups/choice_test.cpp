@@ -39,7 +39,7 @@ TEST(GroupChoice, ProductsHaveTiles) {
   const std::string schedule = to_string(made->schedule);
   EXPECT_THAT(schedule, HasSubstr("split f i i.o i.r 128\nsplit f i.r i.u i.q 64\nsplit f i.q i.l i.v 4\n"));
   EXPECT_THAT(schedule, HasSubstr("split f k k.o k.i 16\n"));
-  EXPECT_THAT(schedule, HasSubstr("group_copy f a k.o\ngroup_copy f b k.o\n"));
+  EXPECT_THAT(schedule, HasSubstr("group_copy f a k.o 2\ngroup_copy f b k.o 2\n"));
 }
 
 TEST(GroupChoice, RandomProducts) {

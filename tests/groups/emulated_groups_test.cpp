@@ -49,6 +49,16 @@ TEST_P(EmulatedGroups, ComputeWhatTheTermSays) {
     ASSERT_TRUE(made) << term;
     sources.emplace_back(term, to_string(made->schedule));
   }
+  // With units of several lanes: tails in each direction, transposed operands, batches, casts behind the sum.
+  const std::string newest = GetParam() == "cuda" ? "sm_90" : GetParam() == "hip" ? "gfx942" : "";
+  for (const std::string& term : {product_term(150, 136, 80, "bf16"), product_term(70, 99, 45, "f16"),
+                                  transposed_term(3, 40, 72, 64), transposed_term(1, 33, 24, 51),
+                                  product_term(37, 50, 48, "bf16", epilogue), product_term(150, 136, 33)}) {
+    const auto made =
+        group_kernel(*cone_of(parse_module(term, "term").entry(), false), *gpu_target(GetParam(), newest));
+    ASSERT_TRUE(made) << term;
+    sources.emplace_back(term, to_string(made->schedule));
+  }
   simt::Emulator emulator(GetParam());
   std::vector<GroupCase> cases;
   uint64_t seed = 0;
@@ -75,6 +85,90 @@ TEST_P(EmulatedGroups, ComputeWhatTheTermSays) {
         ++at;
       }
     }
+}
+
+/// What a mistake turns the text behind the prelude into: the `which`-th place of `from` becomes `to`.
+struct Mistake {
+  const char* name;
+  std::string from, to;
+  int which = 0;
+};
+std::string with(std::string text, const Mistake& m) {
+  size_t at = text.find("typedef i32 idx");
+  for (int i = 0; i <= m.which; ++i) {
+    at = text.find(m.from, i ? at + m.from.size() : at);
+    if (at == std::string::npos) {
+      ADD_FAILURE() << m.name << ": the text has no " << m.from << " number " << m.which << "\n" << text;
+      return text;
+    }
+  }
+  return text.replace(at, m.from.size(), m.to);
+}
+
+void expect_found(const std::string& term, const std::vector<Mistake>& planted) {
+  if (!simt::has_compiler()) GTEST_SKIP() << "there is no C++ compiler";
+  GpuTarget target = *gpu_target("cuda", "sm_80");
+  target.groups = 2;
+  const auto made = group_kernel(*cone_of(parse_module(term, "term").entry(), false), target);
+  ASSERT_TRUE(made);
+  const auto c = group_case(term, to_string(made->schedule), 5);
+  ASSERT_TRUE(c);
+  simt::Emulator emulator("cuda");
+  emulator.add(c->kernel, arguments(*c), {});
+  for (const Mistake& m : planted)
+    emulator.add(c->kernel, arguments(*c), {}, 64, 3,
+                 [&](std::string text) { return with(std::move(text), m); });
+  const std::vector<int> orders = {0, 1, 2, 3, 4, 5};
+  ASSERT_EQ(emulator.run(orders), "");
+  const auto is_right = [&](int number, int order) {
+    size_t at = 0;
+    for (const ConeValue& v : c->cone.values) {
+      if (v.role == ValueRole::interior) continue;
+      if (v.role == ValueRole::output &&
+          !(difference(v.dtype, emulator.results(number, order)[at], c->want.begin()->second) <= 4e-6))
+        return false;
+      ++at;
+    }
+    return emulator.findings(number, order).empty();
+  };
+  for (const int order : orders)
+    EXPECT_TRUE(is_right(0, order)) << emulator.findings(0, order) << emulator.text(0);
+  for (size_t i = 0; i < planted.size(); ++i) {
+    int found = 0;
+    for (const int order : orders) found += !is_right(int(i) + 1, order);
+    EXPECT_GT(found, 0) << planted[i].name << emulator.text(0);
+  }
+}
+
+TEST(PlantedMistakes, OfProductsByMatrixUnitsAreFound) {
+  expect_found(product_term(64, 64, 136, "bf16"),
+               {
+                   {"tiles are read before they are there", "lum_copy_wait(3);", "lum_copy_wait(6);"},
+                   {"nobody waits", "lum_copy_wait(3);", ""},
+                   {"the last tiles are not awaited", "lum_copy_wait(0);", ""},
+                   {"no barrier between the wait and the reads", "__syncthreads();", "", 1},
+                   {"the ring is a tile too short", "% 3)", "% 2)"},
+                   {"a copy overtakes", "+ 2) % 3", "+ 1) % 3"},
+                   {"what lies behind the end is not filled", "< 9) * 16", "< 99) * 16"},
+                   {"half of the lanes compute", "lum_mma_m16n8k16_bf16(",
+                    "if (lum_lane % 32 < 16) lum_mma_m16n8k16_bf16("},
+                   {"a is b", "b_f_a + 0", "b_f_b + 0"},
+                   {"a fragment is written twice", "b_f_a[0] =", "b_f_a[1] ="},
+                   {"the halves of a word change places", "(((u32)v0) | lum_shl_u32(((u32)v1)",
+                    "(((u32)v1) | lum_shl_u32(((u32)v0)"},
+                   {"the second step of the sum is left out", "i_k_u < 2", "i_k_u < 1"},
+                   {"accumulators are not cleared", "= 0.0f;", "+= 0.5f;"},
+               });
+}
+
+TEST(PlantedMistakes, OfRowsThatLanesExchangeAreFound) {
+  expect_found(softmax_term(3, 1000), {
+                                          {"one exchange is left out", ", 16));", ", 8));", 1},
+                                          {"a lane exchanges with itself", ", 1));", ", 0));", 2},
+                                          {"half of the lanes exchange",
+                                           "b_sf_acc_other[0] =", "if (lum_lane % 2) b_sf_acc_other[0] ="},
+                                          {"no barrier behind the parts", "__syncthreads();", ""},
+                                      });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EmulatedGroups, testing::Values("cuda", "hip", "metal"),

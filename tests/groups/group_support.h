@@ -68,6 +68,22 @@ inline std::string product_term(int64_t m, int64_t n, int64_t k, const std::stri
                      fmt::arg("e", epilogue.empty() ? "  return s = %s\n" : epilogue));
 }
 
+/// A batch of products with the transposed second operand, in bf16, and the results in bf16.
+inline std::string transposed_term(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  return fmt::format(R"(fn @main(%a: bf16[{B}, {M}, {K}], %b: bf16[{B}, {N}, {K}]) {{
+  %x = view %a [b: {B}, i: {M}, j: {N}, k: {K}] -> [b, i, k]
+  %y = view %b [b: {B}, i: {M}, j: {N}, k: {K}] -> [b, j, k]
+  %xf = cast f32 %x
+  %yf = cast f32 %y
+  %p = mul %xf, %yf
+  %f = fold [b: {B}, i: {M}, j: {N}, k: {K}] over [k] {{ sum %p[b, i, j, k] }}
+  %s = get %f, 0
+  return s = %s
+}}
+)",
+                     fmt::arg("B", batch), fmt::arg("M", m), fmt::arg("N", n), fmt::arg("K", k));
+}
+
 /// Tiles of 4*um x 8*un results in groups of 32 lanes, steps of `step` elements of the sum.
 inline std::string product_schedule(int um, int un, int step, bool copies = true) {
   return fmt::format(

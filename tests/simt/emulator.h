@@ -69,9 +69,9 @@ public:
             file(i, "in"), sizes, c.shared.size() + 64);
         for (const std::string& phase : c.emitted.phases)
           calls += fmt::format(
-              "    simt::launch({}, {}, 32, {}, case{}::lum_words, {}, [&] {{ case{}::{}({}); }});\n",
-              c.emitted.one_group ? 1 : c.groups, c.emitted.lanes, order, i, c.emitted.group_bytes.value(), i,
-              phase, arguments);
+              "    simt::launch({}, {}, {}, {}, case{}::lum_words, {}, [&] {{ case{}::{}({}); }});\n",
+              c.emitted.one_group ? 1 : c.groups, c.emitted.lanes, language_ == "hip" ? 64 : 32, order, i,
+              c.emitted.group_bytes.value(), i, phase, arguments);
         calls += fmt::format("    d.write(\"{}\"); }}\n", file(i, fmt::format("out{}", order)));
       }
     }

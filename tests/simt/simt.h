@@ -18,6 +18,23 @@
 #include <string>
 #include <sys/mman.h>
 #include <vector>
+
+// What preludes define where nobody else has.
+#define lum_group_load(T, p, at) (p).template load<T>(size_t(at))
+#define lum_shuffle_u32(x, mask) simt::shuffle_xor<uint32_t>(x, unsigned(mask))
+#define lum_shuffle_u64(x, mask) simt::shuffle_xor<uint64_t>(x, unsigned(mask))
+#define lum_copy4(to, from, bytes) simt::begin_copy(to, from, 4, int(bytes))
+#define lum_copy8(to, from, bytes) simt::begin_copy(to, from, 8, int(bytes))
+#define lum_copy16(to, from, bytes) simt::begin_copy(to, from, 16, int(bytes))
+#define lum_copy_none() simt::no_copy()
+#define lum_copy_wait(n) simt::wait_copies(n)
+#define lum_mfma_32x32x8_bf16(c, a, b) simt::mfma(c, a, b, 32, true)
+#define lum_mfma_16x16x16_bf16(c, a, b) simt::mfma(c, a, b, 16, true)
+#define lum_mfma_32x32x8_f16(c, a, b) simt::mfma(c, a, b, 32, false)
+#define lum_mfma_16x16x16_f16(c, a, b) simt::mfma(c, a, b, 16, false)
+#define lum_mma_m16n8k16_bf16(c, a, b) simt::mma_m16n8k16(c, a, b, true)
+#define lum_mma_m16n8k16_f16(c, a, b) simt::mma_m16n8k16(c, a, b, false)
+
 #if !defined(__x86_64__) && !defined(__aarch64__)
 #include <ucontext.h>
 #endif
@@ -27,13 +44,23 @@ namespace simt {
 struct Three {
   unsigned x, y, z;
 };
-enum class State { runnable, at_barrier, done };
+enum class State { runnable, at_barrier, at_warp, done };
+
+/// A copy that has begun; it lands when it is awaited, or has landed.
+struct Copy {
+  unsigned char* to = nullptr;
+  const unsigned char* from = nullptr;
+  size_t at = 0;
+  int bytes = 0, copied = 0;
+};
 
 struct Fiber {
   void* stack_pointer = nullptr;
   char* stack = nullptr;
   unsigned number = 0; // in the block
   State state = State::runnable;
+  std::vector<Copy> copies; // in flight, in order
+  unsigned char given[64];  // to the other threads of the warp
 #if !defined(__x86_64__) && !defined(__aarch64__)
   ucontext_t context;
 #endif
@@ -147,6 +174,12 @@ inline void prepare(Fiber& f) {
 #endif
 }
 
+/// The threads of a warp wait for each other.
+inline void warp_barrier() {
+  block->current->state = State::at_warp;
+  to_scheduler();
+}
+
 inline void barrier() {
   block->current->state = State::at_barrier;
   to_scheduler();
@@ -160,6 +193,7 @@ inline void run_block(Block& b) {
   for (unsigned i = 0; i < b.threads; ++i) {
     b.fibers[i].number = order[i] = i;
     prepare(b.fibers[i]);
+    b.fibers[i].copies.clear();
   }
   if (b.order == 1) std::reverse(order.begin(), order.end());
   uint64_t random = 88172645463325252ull * uint64_t(b.order + 1) + b.group;
@@ -183,6 +217,15 @@ inline void run_block(Block& b) {
       ran = true;
       to_fiber(b.fibers[i]);
     }
+    bool met = false; // a warp
+    for (unsigned w = 0; w < warps; ++w) {
+      unsigned there = 0;
+      const unsigned first = w * b.warp, end = std::min(b.threads, (w + 1) * b.warp);
+      for (unsigned i = first; i < end; ++i) there += b.fibers[i].state == State::at_warp;
+      if (there != end - first) continue;
+      met = true;
+      for (unsigned i = first; i < end; ++i) b.fibers[i].state = State::runnable;
+    }
     unsigned waiting = 0, done = 0;
     for (const Fiber& f : b.fibers) {
       waiting += f.state == State::at_barrier;
@@ -190,8 +233,8 @@ inline void run_block(Block& b) {
     }
     if (done == b.threads) return;
     if (waiting + done < b.threads) {
-      if (ran) continue;
-      return found("deadlock");
+      if (ran || met) continue;
+      return found("deadlock: threads of a warp wait for others of it");
     }
     if (done > 0)
       return found("divergence: " + std::to_string(waiting) + " threads wait at a barrier, " +
@@ -274,7 +317,125 @@ template <class T> struct Shared {
     Element& operator=(const Element& other) { return *this = T(other); }
   };
   Element operator[](long i) const { return {*this, base + size_t(i) * sizeof(T)}; }
+  /// A place in it: what copies write to.
+  struct Place {
+    const Shared& of;
+    size_t at;
+  };
+  Place operator+(long i) const { return {*this, base + size_t(i) * sizeof(T)}; }
+  /// Bytes as another type.
+  template <class As> As load(size_t byte) const {
+    return typename Shared<As>::Element{Shared<As>{memory, base, bytes}, base + byte};
+  }
 };
+
+// ---- copies that go on beside the threads ----
+inline void land(const Copy& c) {
+  if (!c.to) return;
+  touch(c.at, size_t(c.bytes), true);
+  std::memset(c.to, 0, size_t(c.bytes));
+  std::memcpy(c.to, c.from, size_t(c.copied));
+}
+/// In odd orders it lands as late as it may, and what was there before is gone.
+template <class Place> void begin_copy(const Place& to, const void* from, int bytes, int copied) {
+  if (to.at < to.of.base || to.at + size_t(bytes) > to.of.base + to.of.bytes)
+    return found("outside: a copy to byte " + std::to_string(long(to.at) - long(to.of.base)) + " of " +
+                 std::to_string(to.of.bytes));
+  if (to.at % size_t(bytes) != 0 || (copied && reinterpret_cast<uintptr_t>(from) % size_t(bytes) != 0))
+    return found("unaligned: a copy of " + std::to_string(bytes) + " bytes");
+  if (copied != 0 && copied != bytes) return found("a copy of a part");
+  const Copy c{to.of.memory + to.at, static_cast<const unsigned char*>(from), to.at, bytes, copied};
+  touch(to.at, size_t(bytes), true);
+  if (block->order % 2) {
+    std::memset(c.to, 0xA5, size_t(bytes));
+    block->current->copies.push_back(c);
+  } else {
+    land(c);
+    block->current->copies.push_back({});
+  }
+}
+inline void no_copy() { block->current->copies.push_back({}); }
+inline void wait_copies(size_t left) {
+  std::vector<Copy>& copies = block->current->copies;
+  while (copies.size() > left) {
+    land(copies.front());
+    copies.erase(copies.begin());
+  }
+}
+
+// ---- what the threads of a warp do together ----
+template <class T> T shuffle_xor(T x, unsigned mask) {
+  std::memcpy(block->current->given, &x, sizeof x);
+  warp_barrier();
+  const unsigned other = block->current->number ^ mask;
+  T result{};
+  if (other / block->warp != block->current->number / block->warp || other >= block->threads)
+    found("a thread exchanges with one that is not in its warp");
+  else
+    std::memcpy(&result, block->fibers[other].given, sizeof result);
+  warp_barrier();
+  return result;
+}
+
+/// A number of 16 bits.
+inline double narrow(uint16_t word, bool brain) {
+  float f;
+  if (brain) {
+    const uint32_t bits = uint32_t(word) << 16;
+    std::memcpy(&f, &bits, sizeof f);
+    return f;
+  }
+  const int exponent = word >> 10 & 31, fraction = word & 1023;
+  double x = exponent == 0 ? fraction * 0x1p-24 : (1024 + fraction) * 0x1p-10;
+  for (int e = exponent; exponent && e < 15; ++e) x /= 2;
+  for (int e = exponent; exponent && e > 15; --e) x *= 2;
+  if (exponent == 31) x = fraction ? 0.0 / 0.0 : 1.0 / 0.0;
+  return word >> 15 ? -x : x;
+}
+/// V_MFMA_F32_*: lane l holds four k of row (column) l mod `tile`.
+inline void mfma(float* c, const uint32_t* a, const uint32_t* b, unsigned tile, bool brain) {
+  unsigned char* given = block->current->given;
+  std::memcpy(given, a, 8);
+  std::memcpy(given + 8, b, 8);
+  warp_barrier();
+  const unsigned warp = block->current->number / block->warp * block->warp,
+                 lane = block->current->number % 64;
+  const auto word = [&](unsigned line, unsigned k, unsigned operand) {
+    uint16_t x;
+    std::memcpy(&x, block->fibers[warp + line + tile * (k / 4)].given + 8 * operand + 2 * (k % 4), sizeof x);
+    return narrow(x, brain);
+  };
+  for (unsigned i = 0; i < tile * tile / 64; ++i) {
+    const unsigned part = lane / tile, row = tile == 32 ? 8 * (i / 4) + 4 * part + i % 4 : 4 * part + i;
+    double sum = double(c[i]);
+    for (unsigned k = 0; k < 256 / tile; ++k) sum += word(row, k, 0) * word(lane % tile, k, 1);
+    c[i] = float(sum);
+  }
+  warp_barrier();
+}
+/// mma.m16n8k16 of the PTX ISA, as its figures place the fragments.
+inline void mma_m16n8k16(float* c, const uint32_t* a, const uint32_t* b, bool brain) {
+  unsigned char* given = block->current->given;
+  std::memcpy(given, a, 16);
+  std::memcpy(given + 16, b, 8);
+  warp_barrier();
+  const unsigned warp = block->current->number / block->warp * block->warp,
+                 lane = block->current->number % 32;
+  const auto word = [&](unsigned from, unsigned place) {
+    uint16_t x;
+    std::memcpy(&x, block->fibers[warp + from].given + 2 * place, sizeof x);
+    return narrow(x, brain);
+  };
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + i % 2;
+    double sum = double(c[i]);
+    for (unsigned k = 0; k < 16; ++k)
+      sum += word(row % 8 * 4 + k % 8 / 2, (row / 8 + 2 * (k / 8)) * 2 + k % 2) *
+             word(column * 4 + k % 8 / 2, 8 + k / 8 * 2 + k % 2);
+    c[i] = float(sum);
+  }
+  warp_barrier();
+}
 
 /// An argument of a kernel, whatever its type.
 struct Argument {

@@ -46,6 +46,9 @@ private:
   void let_index(const kernel::LetIndex& s);
   void unit(const kernel::UnitCall& s);
   void async_copy(const kernel::AsyncCopy& s);
+  void async_wait(const kernel::AsyncWait& s);
+  void fragments(const kernel::UnitCall& s);
+  void exchange(const kernel::Exchange& s);
   void line(const std::string& text);
   template <class Inside> void block(const std::string& head, const Inside& inside) {
     line(head + " {");
@@ -102,6 +105,9 @@ private:
   std::map<int, bool> let_varies_;
   std::map<int, bool> let_by_lane_; // one value for each lane
   int temporaries_ = 0;
+  std::set<std::string_view> units_; // whose functions are called
+  std::set<int> tokens_;
+  bool group_loads_ = false;
   bool inside_level1_ = false;
   std::vector<size_t> deep_barriers_;
 

@@ -153,8 +153,11 @@ void CEmitter::scan(const Body& statements, int depth) {
         [&](const kernel::AsyncUnit& u) {
           for (const kernel::UnitOperand& o : u.call.operands) operand(o);
         },
-        [&](const kernel::AsyncCopy& c) { operand(c.to), operand(c.from), note(c.count); },
-        [](const auto&) {});
+        [&](const kernel::AsyncCopy& c) {
+          tokens_.insert(c.token);
+          operand(c.to), operand(c.from), note(c.count), note(c.fill);
+        },
+        [&](const kernel::Exchange& e) { note(e.to_offset), note(e.from_offset); }, [](const auto&) {});
     for (const Body* inside : bodies_of(*s)) scan(*inside, depth + 1);
   }
 }
@@ -307,7 +310,18 @@ CLikeKernel CEmitter::run() {
     fail(fmt::format("{} has no f64", dialect_.f64_prelude.empty() ? dialect_.name : "the device"));
   const auto prelude = prelude_functions(dialect_, used_, f64);
   if (!prelude) fail(prelude.error());
-  result_.text = *prelude + fmt::format("typedef {} idx;\n", index_bits_ == 32 ? "i32" : "i64") + functions;
+  result_.text = *prelude;
+  if (functions.find("lum_shuffle_") != std::string::npos ||
+      functions.find("lum_copy") != std::string::npos || !units_.empty())
+    result_.text += dialect_.lanes_prelude;
+  if (group_loads_)
+    result_.text += fmt::format("#ifndef lum_group_load\n#define lum_group_load(T, p, at) "
+                                "(*({0}const T*)(({0}const u8*)(p) + (at)))\n#endif\n",
+                                dialect_.group_space);
+  for (const DialectUnit& unit : dialect_.units)
+    if (units_.contains(unit.unit))
+      result_.text += fmt::format("#ifndef {0}\n{1}#endif\n", unit.function, unit.text);
+  result_.text += fmt::format("typedef {} idx;\n", index_bits_ == 32 ? "i32" : "i64") + functions;
   return std::move(result_);
 }
 
@@ -339,10 +353,7 @@ void CEmitter::statement(const kernel::Stmt& stmt) {
       [&](const kernel::Prefetch&) {}, [&](const kernel::UnitCall& s) { unit(s); },
       [&](const kernel::AsyncCopy& s) { async_copy(s); },
       [&](const kernel::AsyncUnit& s) { unit(s.call); }, // begins and ends here
-      [&](const kernel::AsyncWait&) {
-        // Each lane has copied a part.
-        if (result_.grouped && !inside_level1_) line(std::string(dialect_.group_barrier));
-      },
+      [&](const kernel::AsyncWait& s) { async_wait(s); }, [&](const kernel::Exchange& s) { exchange(s); },
       [&](const kernel::Roles&) { fail("roles are not written out"); },
       [&](const auto&) { lane_statement(stmt); });
 }
@@ -527,64 +538,6 @@ void CEmitter::store(const kernel::Store& s) {
   } else {
     line(fmt::format("lum_store_nibble({}, {}, {});", name, index(s.offset), x));
   }
-}
-
-// ---- units and copies ----
-
-void CEmitter::unit(const kernel::UnitCall& s) {
-  const auto unit = kernel::find_unit(s.unit, kernel_.lanes);
-  if (!unit) fail("there is no unit " + s.unit);
-  const bool plain = unit->lanes == 1 && !unit->flush_subnormals && unit->sum != kernel::UnitSum::odd &&
-                     unit->sum != kernel::UnitSum::pairs;
-  const bool words = std::ranges::any_of(s.operands, [&](const kernel::UnitOperand& o) {
-    return kernel_.buffers[size_t(o.buffer)].dtype == DType::u32;
-  });
-  if (!plain || words) fail(fmt::format("the unit {} does not exist in {}", s.unit, dialect_.name));
-  const auto symbol = [&](char axis, int64_t extent) {
-    return Expr::symbol(fmt::format("unit.{}", axis), {0, extent - 1});
-  };
-  const Expr m = symbol('m', unit->m), n = symbol('n', unit->n), k = symbol('k', unit->k),
-             p = symbol('p', unit->p);
-  const auto at = [&](int operand) {
-    const kernel::UnitOperand& o = s.operands[size_t(operand)];
-    Expr offset = o.offset;
-    const std::string& axes = unit->operand(operand).axes;
-    for (size_t d = 0; d < axes.size(); ++d)
-      offset = offset + o.strides[d] * (axes[d] == 'm' ? m : axes[d] == 'n' ? n : axes[d] == 'k' ? k : p);
-    return offset;
-  };
-  const auto operand = [&](int i, DType as) {
-    const kernel::UnitOperand& o = s.operands[size_t(i)];
-    const DType type = kernel_.buffers[size_t(o.buffer)].dtype;
-    kernel::ValueRef x = kernel::load_as(type, o.buffer, at(i));
-    if (type != unit->operand(i).dtype) x = kernel::bitcast(unit->operand(i).dtype, x);
-    return as == x->dtype ? x : kernel::cast(as, x);
-  };
-  const DType type = unit->accumulator.dtype;
-  const kernel::ValueRef acc = operand(0, type), a = operand(1, type), b = operand(2, type);
-  const kernel::ValueRef sum = is_float(type) ? kernel::apply(Op::fma, {a, b, acc})
-                                              : kernel::apply(Op::add, {acc, kernel::apply(Op::mul, {a, b})});
-  kernel::Body inside{kernel::store(s.operands[0].buffer, at(0), sum)};
-  const auto around = [&](Expr variable, int64_t extent) {
-    inside = {kernel::loop(LoopKind::serial, variable, 0, extent, std::move(inside))};
-  };
-  if (unit->k_descending) fail(fmt::format("the unit {} does not exist in {}", s.unit, dialect_.name));
-  around(p, unit->p), around(k, unit->k), around(n, unit->n), around(m, unit->m);
-  body(inside);
-}
-
-/// Done at once, which is a legal time.
-void CEmitter::async_copy(const kernel::AsyncCopy& s) {
-  const kernel::Buffer &to = kernel_.buffers[size_t(s.to.buffer)],
-                       &from = kernel_.buffers[size_t(s.from.buffer)];
-  if (bits(to.dtype) == 4 || bits(from.dtype) != bits(to.dtype))
-    fail(fmt::format("a copy from {} to {}", from.name, to.name));
-  const bool shared = result_.grouped && !inside_level1_;
-  const std::string i = unique("c");
-  line(fmt::format("for (idx {0} = {1}; {0} < {2}; {0} += {3}) {4}[{5} + {0}] = {6}[{7} + {0}];", i,
-                   shared ? "lum_lane" : "0", index(s.count), shared ? "lum_lanes" : "1",
-                   buffers_[size_t(s.to.buffer)], index(s.to.offset), buffers_[size_t(s.from.buffer)],
-                   index(s.from.offset)));
 }
 
 Result<CLikeKernel> emit_c_like(const kernel::Kernel& kernel, const Dialect& dialect,

@@ -157,11 +157,19 @@ std::string CEmitter::loaded_words(const kernel::Buffer& b, const std::string& n
                                  : b.space == Space::group                            ? dialect_.group_space
                                                                                       : "";
   const std::string type = memory_type(as);
+  if (b.space == Space::group && (wanted <= own || byte.multiple() % wanted == 0)) {
+    group_loads_ = true;
+    return fmt::format("lum_group_load({}, {}, {})", type, name, index(byte));
+  }
   if (wanted <= own || byte.multiple() % wanted == 0)
     return fmt::format("(*(const {0}{1}*)((const {0}u8*){2} + {3}))", space, type, name, index(byte));
   const std::string word = fmt::format("u{}", 8 * wanted), wide = wanted <= 4 ? "u32" : "u64";
   std::string text;
-  for (int part = 0; part < wanted; part += own)
+  group_loads_ |= b.space == Space::group;
+  for (int part = 0; part < wanted && b.space == Space::group; part += own)
+    text += fmt::format("{}({})lum_group_load(u{}, {}, {}){}", part ? " | " : "", wide, 8 * own, name,
+                        index(byte + Expr(part)), part ? fmt::format(" << {}", 8 * part) : "");
+  for (int part = 0; part < wanted && b.space != Space::group; part += own)
     text +=
         fmt::format("{0}({1})(*(const {2}u{3}*)((const {2}u8*){4} + {5})){6}", part ? " | " : "", wide, space,
                     8 * own, name, index(byte + Expr(part)), part ? fmt::format(" << {}", 8 * part) : "");

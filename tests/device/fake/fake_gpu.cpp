@@ -140,11 +140,13 @@ bool build(Program& p) {
       << "\ntemplate <class... A, std::size_t... I>\nvoid fake_call(void (*f)(A...), void** p, "
          "std::index_sequence<I...>) {\n  f(*static_cast<A*>(p[I])...);\n}\n"
          "template <class... A> void fake_run(void (*f)(A...), unsigned groups, unsigned lanes, int order, "
-         "unsigned bytes, void** p) {\n  simt::launch(groups, lanes, 32, order, lum_words, bytes,\n"
-         "    [&] { fake_call(f, p, std::index_sequence_for<A...>()); });\n"
-         "  if (!simt::findings.empty()) { std::fprintf(stderr, \"%s\", simt::findings.c_str()); "
-         "std::abort(); "
-         "}\n}\n";
+         "unsigned bytes, void** p) {\n  simt::launch(groups, lanes, " NAME(
+             "32",
+             "64") ", order, lum_words, bytes,\n"
+                   "    [&] { fake_call(f, p, std::index_sequence_for<A...>()); });\n"
+                   "  if (!simt::findings.empty()) { std::fprintf(stderr, \"%s\", simt::findings.c_str()); "
+                   "std::abort(); "
+                   "}\n}\n";
   static const std::regex head(R"re(extern "C".*void (?:__launch_bounds__\(\d+\) )?(\w+)\()re");
   for (std::sregex_iterator it(p.text.begin(), p.text.end(), head), end; it != end; ++it)
     out << "extern \"C\" void fake_run_" << (*it)[1]

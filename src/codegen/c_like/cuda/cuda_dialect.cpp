@@ -40,6 +40,41 @@ static __device__ void lum_store_nibble(u8* p, i64 at, i32 x) {
 }
 )";
 
+// Copies of sm_80 and later go on beside the lanes (PTX ISA, cp.async); each is a group of its own, so that a
+// wait can count them. Before sm_80 they are loads and stores.
+constexpr std::string_view lanes_prelude = R"(#ifndef lum_shuffle_u32
+#define lum_shuffle_u32(x, mask) __shfl_xor_sync(0xffffffffu, (u32)(x), mask)
+#define lum_shuffle_u64(x, mask) ((u64)__shfl_xor_sync(0xffffffffu, (unsigned long long)(x), mask))
+#endif
+#ifndef lum_copy16
+#if __CUDA_ARCH__ >= 800
+#define LUM_COPY(N, CACHE) static __device__ __forceinline__ void lum_copy##N(void* to, const void* from, i32 bytes) { \
+  asm volatile("cp.async." CACHE ".shared.global [%0], [%1], " #N ", %2;\n\tcp.async.commit_group;" \
+               :: "r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes) : "memory"); }
+LUM_COPY(4, "ca")
+LUM_COPY(8, "ca")
+LUM_COPY(16, "cg")
+#define lum_copy_none() asm volatile("cp.async.commit_group;" ::: "memory")
+#define lum_copy_wait(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
+#else
+struct __align__(16) lum_b16 { u32 x[4]; };
+static __device__ __forceinline__ void lum_copy4(void* to, const void* from, i32 bytes) {
+  *(u32*)to = bytes ? *(const u32*)from : 0u;
+}
+static __device__ __forceinline__ void lum_copy8(void* to, const void* from, i32 bytes) {
+  *(u64*)to = bytes ? *(const u64*)from : (u64)0;
+}
+static __device__ __forceinline__ void lum_copy16(void* to, const void* from, i32 bytes) {
+  lum_b16 x = {{0u, 0u, 0u, 0u}};
+  if (bytes) x = *(const lum_b16*)from;
+  *(lum_b16*)to = x;
+}
+#define lum_copy_none()
+#define lum_copy_wait(n)
+#endif
+#endif
+)";
+
 constexpr std::string_view f64_prelude = R"(typedef double f64;
 #define lum_f64_of_bits(x) __longlong_as_double((long long)(u64)(x))
 #define lum_bits_of_f64(x) ((u64)__double_as_longlong((f64)(x)))
@@ -67,9 +102,30 @@ constexpr std::string_view f64_prelude = R"(typedef double f64;
 #define lum_power_f64(a, b) pow((f64)(a), (f64)(b))
 )";
 
+// PTX ISA, mma.m16n8k16.
+constexpr DialectUnit units[] = {
+    {"nvidia.mma.m16n8k16.bf16", "lum_mma_m16n8k16_bf16",
+     R"(static __device__ __forceinline__ void lum_mma_m16n8k16_bf16(f32* c, const u32* a, const u32* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+               "{%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+)"},
+    {"nvidia.mma.m16n8k16.f16", "lum_mma_m16n8k16_f16",
+     R"(static __device__ __forceinline__ void lum_mma_m16n8k16_f16(f32* c, const u32* a, const u32* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+               "{%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+)"},
+};
+
 const Dialect cuda_dialect = {
     .name = "cuda",
     .prelude = prelude,
+    .lanes_prelude = lanes_prelude,
     .f64_prelude = f64_prelude,
     .function = "static __device__",
     .global_space = "",
@@ -86,6 +142,9 @@ const Dialect cuda_dialect = {
     .lane = "(idx)threadIdx.x",
     .group_barrier = "__syncthreads();",
     .unroll = "#pragma unroll",
+    .exchanges = true,
+    .copies = true,
+    .units = units,
     .group_bytes = 232448, // of Hopper; up to 49152 on every device
     .most_arguments = 0,
 };

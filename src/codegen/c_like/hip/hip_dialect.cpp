@@ -33,6 +33,35 @@ static inline __attribute__((device)) void lum_barrier() {
 }
 )";
 
+// A permutation of lanes addresses bytes; the lane of a wave is the low bits of the thread's number.
+constexpr std::string_view lanes_prelude = R"(typedef short lum_s4 __attribute__((ext_vector_type(4)));
+typedef _Float16 lum_h4 __attribute__((ext_vector_type(4)));
+#ifndef lum_shuffle_u32
+static inline __attribute__((device)) u32 lum_shuffle_u32(u32 x, i32 mask) {
+  return (u32)__builtin_amdgcn_ds_bpermute((i32)((__builtin_amdgcn_workitem_id_x() ^ (u32)mask) << 2), (i32)x);
+}
+static inline __attribute__((device)) u64 lum_shuffle_u64(u64 x, i32 mask) {
+  return (u64)lum_shuffle_u32((u32)(x >> 32), mask) << 32 | lum_shuffle_u32((u32)x, mask);
+}
+#endif
+#ifndef lum_copy16
+typedef u32 lum_b16 __attribute__((ext_vector_type(4)));
+static inline __attribute__((device)) void lum_copy4(void* to, const void* from, i32 bytes) {
+  *(u32*)to = bytes ? *(const u32*)from : 0u;
+}
+static inline __attribute__((device)) void lum_copy8(void* to, const void* from, i32 bytes) {
+  *(u64*)to = bytes ? *(const u64*)from : (u64)0;
+}
+static inline __attribute__((device)) void lum_copy16(void* to, const void* from, i32 bytes) {
+  lum_b16 x = {0u, 0u, 0u, 0u};
+  if (bytes) x = *(const lum_b16*)from;
+  *(lum_b16*)to = x;
+}
+#define lum_copy_none()
+#define lum_copy_wait(n)
+#endif
+)";
+
 constexpr std::string_view f64_prelude = R"(typedef double f64;
 #define lum_f64_of_bits(x) __builtin_bit_cast(f64, (u64)(x))
 #define lum_bits_of_f64(x) __builtin_bit_cast(u64, (f64)(x))
@@ -46,9 +75,54 @@ constexpr std::string_view f64_prelude = R"(typedef double f64;
 #define lum_rsqrt_f64(a) (1.0 / __builtin_sqrt(a))
 )";
 
+// Built-in functions of clang for MFMA of CDNA 3.
+constexpr DialectUnit units[] = {
+    {"amd.mfma.32x32x8.bf16", "lum_mfma_32x32x8_bf16",
+     R"(typedef f32 lum_sums_lum_mfma_32x32x8_bf16 __attribute__((ext_vector_type(16)));
+static inline __attribute__((device)) void lum_mfma_32x32x8_bf16(f32* c, const u32* a, const u32* b) {
+  lum_sums_lum_mfma_32x32x8_bf16 sums;
+  for (int i = 0; i < 16; ++i) sums[i] = c[i];
+  sums = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(__builtin_bit_cast(lum_s4, (u64)a[1] << 32 | a[0]),
+      __builtin_bit_cast(lum_s4, (u64)b[1] << 32 | b[0]), sums, 0, 0, 0);
+  for (int i = 0; i < 16; ++i) c[i] = sums[i];
+}
+)"},
+    {"amd.mfma.16x16x16.bf16", "lum_mfma_16x16x16_bf16",
+     R"(typedef f32 lum_sums_lum_mfma_16x16x16_bf16 __attribute__((ext_vector_type(4)));
+static inline __attribute__((device)) void lum_mfma_16x16x16_bf16(f32* c, const u32* a, const u32* b) {
+  lum_sums_lum_mfma_16x16x16_bf16 sums;
+  for (int i = 0; i < 4; ++i) sums[i] = c[i];
+  sums = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(lum_s4, (u64)a[1] << 32 | a[0]),
+      __builtin_bit_cast(lum_s4, (u64)b[1] << 32 | b[0]), sums, 0, 0, 0);
+  for (int i = 0; i < 4; ++i) c[i] = sums[i];
+}
+)"},
+    {"amd.mfma.32x32x8.f16", "lum_mfma_32x32x8_f16",
+     R"(typedef f32 lum_sums_lum_mfma_32x32x8_f16 __attribute__((ext_vector_type(16)));
+static inline __attribute__((device)) void lum_mfma_32x32x8_f16(f32* c, const u32* a, const u32* b) {
+  lum_sums_lum_mfma_32x32x8_f16 sums;
+  for (int i = 0; i < 16; ++i) sums[i] = c[i];
+  sums = __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_bit_cast(lum_h4, (u64)a[1] << 32 | a[0]),
+      __builtin_bit_cast(lum_h4, (u64)b[1] << 32 | b[0]), sums, 0, 0, 0);
+  for (int i = 0; i < 16; ++i) c[i] = sums[i];
+}
+)"},
+    {"amd.mfma.16x16x16.f16", "lum_mfma_16x16x16_f16",
+     R"(typedef f32 lum_sums_lum_mfma_16x16x16_f16 __attribute__((ext_vector_type(4)));
+static inline __attribute__((device)) void lum_mfma_16x16x16_f16(f32* c, const u32* a, const u32* b) {
+  lum_sums_lum_mfma_16x16x16_f16 sums;
+  for (int i = 0; i < 4; ++i) sums[i] = c[i];
+  sums = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(lum_h4, (u64)a[1] << 32 | a[0]),
+      __builtin_bit_cast(lum_h4, (u64)b[1] << 32 | b[0]), sums, 0, 0, 0);
+  for (int i = 0; i < 4; ++i) c[i] = sums[i];
+}
+)"},
+};
+
 const Dialect hip_dialect = {
     .name = "hip",
     .prelude = prelude,
+    .lanes_prelude = lanes_prelude,
     .f64_prelude = f64_prelude,
     .function = "static inline __attribute__((device))",
     .global_space = "",
@@ -66,6 +140,9 @@ const Dialect hip_dialect = {
     .lane = "(idx)__builtin_amdgcn_workitem_id_x()",
     .group_barrier = "lum_barrier();",
     .unroll = "#pragma unroll",
+    .exchanges = true,
+    .copies = true,
+    .units = units,
     .group_bytes = 65536,
     .most_arguments = 0,
 };

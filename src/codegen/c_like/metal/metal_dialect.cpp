@@ -28,9 +28,33 @@ static inline void lum_store_nibble(device u8* p, i64 at, i32 x) {
 }
 )";
 
+constexpr std::string_view lanes_prelude = R"(#ifndef lum_shuffle_u32
+#define lum_shuffle_u32(x, mask) simd_shuffle_xor((u32)(x), (ushort)(mask))
+static inline u64 lum_shuffle_u64(u64 x, i32 mask) {
+  return (u64)lum_shuffle_u32(x >> 32, mask) << 32 | lum_shuffle_u32(x, mask);
+}
+#endif
+#ifndef lum_copy16
+static inline void lum_copy4(threadgroup void* to, device const void* from, i32 bytes) {
+  *(threadgroup u32*)to = bytes ? *(device const u32*)from : 0u;
+}
+static inline void lum_copy8(threadgroup void* to, device const void* from, i32 bytes) {
+  *(threadgroup u64*)to = bytes ? *(device const u64*)from : (u64)0;
+}
+static inline void lum_copy16(threadgroup void* to, device const void* from, i32 bytes) {
+  uint4 x = uint4(0u);
+  if (bytes) x = *(device const uint4*)from;
+  *(threadgroup uint4*)to = x;
+}
+#define lum_copy_none()
+#define lum_copy_wait(n)
+#endif
+)";
+
 const Dialect metal_dialect = {
     .name = "metal",
     .prelude = prelude,
+    .lanes_prelude = lanes_prelude,
     .f64_prelude = "",
     .function = "static inline",
     .global_space = "device ",
@@ -47,6 +71,8 @@ const Dialect metal_dialect = {
     .lane = "(idx)lum_thread",
     .group_barrier = "threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);",
     .unroll = "",
+    .exchanges = true,
+    .copies = true,
     .group_bytes = 32768,
     .most_arguments = 31,
 };
