@@ -91,6 +91,21 @@ def seconds_of(call, most=0.3, least=3):
     return statistics.median(times)
 
 
+class PeakMemory:
+    """Megabytes of this process at the peak, from here on; None where the system does not tell."""
+
+    def __init__(self):
+        with contextlib.suppress(OSError):
+            pathlib.Path("/proc/self/clear_refs").write_text("5")
+
+    def megabytes(self):
+        with contextlib.suppress(OSError):
+            for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) // 1024
+        return None
+
+
 def estimate(torch, file, cuts):
     """Bytes of inputs and parameters, and operations of products; None where these sizes do not belong
     together. Nothing
@@ -161,6 +176,11 @@ def difference(torch, got, wanted, exact):
     return None
 
 
+def left_in_pytorch(told):
+    """What the back end said; models warn on standard error as well."""
+    return [line for line in told.splitlines() if line.startswith("luminal: ")]
+
+
 def run_problem(torch, file, cuts, arguments):
     model, inputs = made(torch, file, cuts)
     with torch.no_grad():
@@ -168,6 +188,8 @@ def run_problem(torch, file, cuts, arguments):
         torch._dynamo.reset()
         compiled = torch.compile(model, backend="luminal")
         told = io.StringIO()
+        memory = PeakMemory()
+        before = memory.megabytes()
         begin = time.perf_counter()
         try:
             with contextlib.redirect_stderr(told):
@@ -178,6 +200,7 @@ def run_problem(torch, file, cuts, arguments):
                 "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}",
             }
         first = time.perf_counter() - begin
+        peak = memory.megabytes()
 
         def exact():
             wide, numbers = made(torch, file, cuts)
@@ -191,9 +214,11 @@ def run_problem(torch, file, cuts, arguments):
         wrong = difference(torch, got, wanted, exact)
         row = {
             "status": "wrong" if wrong else "equal",
-            "reason": wrong or " ".join(told.getvalue().split())[:300],
+            "reason": wrong or " ".join(left_in_pytorch(told.getvalue()))[:300],
             "first_call_s": first,
         }
+        if peak is not None:
+            row |= {"before_mb": before, "peak_mb": peak}
         if arguments.no_time or wrong:
             return row
         others = {"eager": model, "luminal": compiled}

@@ -57,6 +57,34 @@ class Values(Case):
         with torch.no_grad():
             self.check(model, x)
 
+    def test_activation_of_a_product(self):
+        b, x, w = torch.randn(4), torch.randn(3, 5), torch.randn(5, 4)
+        for gelu in (True, False):
+            self.check(lambda *all_, gelu=gelu: torch._addmm_activation(*all_, use_gelu=gelu), b, x, w)
+
+    def test_layers_of_an_encoder(self):
+        x, hidden = torch.randn(2, 5, 16), torch.tensor([[False] * 5, [False, False, True, True, False]])
+        causal = torch.nn.Transformer.generate_square_subsequent_mask(5)
+        for words in ({}, {"norm_first": True, "activation": "gelu"}):
+            layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, **words).eval()
+            with torch.no_grad():
+                for masks in (
+                    {},
+                    {"src_mask": causal},
+                    {"src_key_padding_mask": hidden},
+                    {"src_mask": causal, "src_key_padding_mask": hidden},
+                ):
+                    self.check(lambda v, m=masks, layer=layer: layer(v, **m), x)
+
+    def test_attention_with_its_projections(self):
+        x, y = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+        w, b, out, c = (torch.randn(*s) / 4 for s in ((48, 16), (48,), (16, 16), (16,)))
+        native = torch._native_multi_head_attention
+        self.check(lambda x: native(x, x, x, 16, 4, w, b, out, c, None, True, False), x)
+        later = torch.ones(5, 5).triu(1) > 0
+        self.check(lambda x: native(x, x, x, 16, 4, w, b, out, c, later, True, True, 0), x)
+        self.check(lambda x, y: native(x, y, y, 16, 4, w, b, out, c), x, y)
+
     def test_convolutions(self):
         model = torch.nn.Sequential(
             torch.nn.Conv2d(3, 8, 3, padding=1, stride=2),

@@ -1,4 +1,4 @@
-// base/pages.cpp -- pages of mapped files.
+// base/pages.cpp -- pages of mapped files, large pages.
 #include "base/pages.h"
 #include <cerrno>
 #include <cstdint>
@@ -36,6 +36,17 @@ Mapped& mapped() {
 }
 
 } // namespace
+
+void ask_for_large_pages(std::span<std::byte> memory) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t page = 2 << 20;
+  constexpr size_t least = 4 << 20; // most of it lies in whole pages
+  if (memory.size() < least) return;
+  const auto begin = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t first = (begin + page - 1) / page * page, last = (begin + memory.size()) / page * page;
+  (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
 
 void note_mapped(std::span<const std::byte> file) {
   Mapped& all = mapped();

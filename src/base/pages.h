@@ -1,4 +1,4 @@
-// base/pages.h -- pages of mapped files and of libraries that are not needed any more.
+// base/pages.h -- pages of mapped files and of libraries that are not needed any more, large pages.
 #pragma once
 #include "base/result.h"
 #include <cstddef>
@@ -13,6 +13,11 @@ bool is_mapped_file(std::span<const std::byte> bytes);
 /// Whole pages of a MappedFile leave the memory of the process. The system may keep them as long as
 /// it has room; what is read again comes back. Other memory stays as it is.
 void drop_pages(std::span<const std::byte> bytes);
+
+/// Memory that is written for the first time comes from large pages, where the system has them and it is
+/// not small: the system hands out and clears 512 small pages for each of them, which takes longer than most
+/// kernels. Only pages that lie in it whole; where they are there already nothing changes.
+void ask_for_large_pages(std::span<std::byte> memory);
 
 /// Zeros in a file that no folder lists, of the folder for temporary files (TMPDIR, else /var/tmp):
 /// for what is written once and as large as a model. Its pages can be dropped and come back, as

@@ -163,10 +163,12 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
 bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
   constexpr int64_t most_parts = 8; // an odd number of them is exchanged in steps that grow with its square
   const Stage& st = stage(s);
-  if (!common.empty() || has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
+  const bool in_pieces = st.segment_group > 0; // with loops around them that all share
+  if (!common.empty() && !in_pieces) return false;
+  if (has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
   std::string part, row;
   for (auto& l : nest(s).loops)
-    if (l.symbol.is_symbol() && l.extent.is_constant() &&
+    if (l.symbol.is_symbol() && l.extent.is_constant() && !contains(common, l.name) &&
         (l.extent.value() <= most_parts ||
          (l.extent.value() <= limits_.lanes && std::has_single_bit(uint64_t(l.extent.value())))) &&
         use_along(nests_, s, l.symbol).store_contiguous)
@@ -174,7 +176,7 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
   if (part.empty()) return false;
   const int64_t parts = trips(*nest(s).find(part));
   for (auto& l : nest(s).loops) {
-    if (!l.symbol.is_symbol() || trips(l) < 4) continue;
+    if (!l.symbol.is_symbol() || trips(l) < 4 || contains(common, l.name)) continue;
     int written = 0;
     bool suits = true;
     for (auto& c : st.components) {
@@ -196,10 +198,11 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
   add(DirectiveKind::order, order);
   add(DirectiveKind::unroll, {stage(s).name, part});
   add(DirectiveKind::vector, {stage(s).name, lanes});
-  bool dealt_out = false;
+  bool dealt_out = !common.empty();
+  if (dealt_out && common[0] != rolled_) add(DirectiveKind::parallel, {stage(s).name, common[0]});
   for (const std::string& name : outer) {
     const StageLoop* l = nest(s).find(name);
-    if (!l->symbol.is_symbol() || trips(*l) < 2) continue;
+    if (!l->symbol.is_symbol() || trips(*l) < 2 || contains(common, name)) continue;
     // A loop on which the choice of a part depends as well is written out.
     bool chooses = false;
     visit_stage(stage(s), [&](const Formula& f) {

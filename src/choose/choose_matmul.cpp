@@ -324,8 +324,10 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   int64_t usual_share = (all_columns + sharers - 1) / sharers;
   usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : columns);
   std::vector<int64_t> shares{usual_share};
-  while (usual_share > 1024) shares.push_back(usual_share = round_up(usual_share / 2, columns));
-  if (usual_share > 2 * columns) shares.push_back(round_up(usual_share / 2, columns));
+  const auto half = [&](int64_t of) { return round_up(of / 2, columns); };
+  while (usual_share > 1024 && half(usual_share) < usual_share)
+    shares.push_back(usual_share = half(usual_share));
+  if (usual_share > 2 * columns) shares.push_back(half(usual_share));
   const int64_t share = ask(s, "share", usual_share, shares);
   // The other operand's block and the tile stay in the second cache, a panel of the depth in the
   // first one's reach.

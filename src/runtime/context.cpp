@@ -158,7 +158,7 @@ luminal::Result<void> Context::prepare() {
       if (slot.offset >= 0) addresses_[i] = arena_.data() + slot.offset;
       if (slot.offset >= 0 && slot.pinned && slot.max_bytes >= own_result_bytes &&
           (!by_need || slot.bytes.is_constant())) { // its part of the arena is never touched
-        auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
+        auto memory = DeviceBuffer::allocate(device, slot.max_bytes, in_huge_pages(slot.max_bytes));
         if (!memory && present) break; // or it lies in the arena
         if (!memory) return memory.failure();
         addresses_[i] = memory->data();

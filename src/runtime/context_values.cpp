@@ -1,5 +1,6 @@
 // runtime/context_values.cpp -- results and states of a context, and its trace.
 #include "base/check.h"
+#include "base/pages.h"
 #include "runtime/context.h"
 #include <fmt/format.h>
 
@@ -55,7 +56,7 @@ luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, De
     if (result.name == name) slot = result.slot;
   const int64_t bytes = executable_->plan().slots[size_t(slot)].max_bytes;
   if (replacement.bytes() < bytes || !replacement.serves(executable_->device())) {
-    auto made = DeviceBuffer::allocate(executable_->device(), bytes, false);
+    auto made = DeviceBuffer::allocate(executable_->device(), bytes, in_huge_pages(bytes));
     if (!made) return made.failure();
     replacement = std::move(*made);
   }
@@ -70,7 +71,9 @@ bool Context::bind_result_slot(int slot, void* memory) {
   int shared = 0;
   for (const PlanResult& result : executable_->plan().results) shared += result.slot == slot;
   if (shared != 1) return false;
+  if (stale_ && !refresh()) return false; // the run tells why
   addresses_[size_t(slot)] = static_cast<std::byte*>(memory);
+  ask_for_large_pages({addresses_[size_t(slot)], size_t(bytes_[size_t(slot)])});
   return true;
 }
 

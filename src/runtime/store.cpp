@@ -7,14 +7,6 @@
 namespace luminal::runtime {
 namespace {
 
-/// Large pages read faster from memory (twice as fast where small ones lie scattered), and they are
-/// rounded up: where that costs little.
-bool in_huge_pages(int64_t bytes) {
-  constexpr int64_t page = 2 << 20, large = 4 << 20;
-  const int64_t left_over = (page - bytes % page) % page;
-  return bytes >= large || (bytes >= page && left_over * 8 <= bytes);
-}
-
 /// Copies to the device; pages of a mapped file are in memory beside the copy for a few bytes only.
 luminal::Result<void> upload(device::Device& device, std::byte* to, std::span<const std::byte> from) {
   if (!is_mapped_file(from)) return device.copy_in(to, from);
@@ -28,6 +20,12 @@ luminal::Result<void> upload(device::Device& device, std::byte* to, std::span<co
 }
 
 } // namespace
+
+bool in_huge_pages(int64_t bytes) {
+  constexpr int64_t page = 2 << 20, large = 4 << 20;
+  const int64_t left_over = (page - bytes % page) % page;
+  return bytes >= large || (bytes >= page && left_over * 8 <= bytes);
+}
 
 bool on_device_only(const device::Device& device, std::span<const std::byte> bytes) {
   return !device.limits().host_visible && !bytes.empty() && device.holds(bytes.data());

@@ -52,13 +52,15 @@ std::optional<int64_t> change_of(Expr e, Expr symbol, int64_t extent, bool condi
   case ExprKind::mod:
   case ExprKind::floordiv: {
     // What comes round at the places where the axis itself does is a block of it, which a split
-    // sees to.
+    // sees to: of the whole blocks. What is left of one behind them is a part of its own.
     if (conditions_only || !args[1].is_constant()) return {};
     const auto c = coefficient_of(args[0], symbol);
     if (!c || !c->is_constant(1)) return {};
     const Expr rest = args[0] - symbol;
     const int64_t m = args[1].value();
-    if (!rest.is_constant() || m < 2 || extent > 2 * m || mod(rest, m).is_constant(0)) return {};
+    if (!rest.is_constant() || m < 2) return {};
+    if (mod(rest, m).is_constant(0)) return inside(extent - extent % m);
+    if (extent > 2 * m) return {};
     return inside(m - mod(rest, m).value());
   }
   default: return {};

@@ -120,5 +120,27 @@ TEST(Schedules, ElementByElement) {
   sweep(ops);
 }
 
+/// Lanes in panels of 2048 columns: shares of the workers that are halves of them would be none.
+TEST(Schedules, PanelsWiderThanShares) {
+  Graph g;
+  const int64_t length = 2048, channels = 64;
+  Tensor x = g.tensor({2, channels, length}), w = g.tensor({channels, channels});
+  Tensor y = x.permute({2, 0, 1}).reshape({2 * length, channels}).matmul(w).keep();
+  std::vector<float> values(size_t(2 * channels * length)), weights(size_t(channels * channels));
+  for (size_t i = 0; i < values.size(); i++) values[i] = float(i * 7 % 13) - 6;
+  for (size_t i = 0; i < weights.size(); i++) weights[i] = float(i * 5 % 11) - 5;
+  x.set(values), w.set(weights);
+  g.execute();
+  const std::vector<float> got = y.data<float>();
+  for (int64_t row : {0, 1, 777, 4095})
+    for (int64_t column : {0, 9, 63}) {
+      float sum = 0;
+      for (int64_t k = 0; k < channels; k++)
+        sum += values[size_t((row % 2 * channels + k) * length + row / 2)] *
+               weights[size_t(k * channels + column)];
+      EXPECT_EQ(got[size_t(row * channels + column)], sum) << row << ", " << column;
+    }
+}
+
 } // namespace
 } // namespace luminal

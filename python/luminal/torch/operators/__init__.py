@@ -2,6 +2,7 @@
 # Needs no PyTorch.
 from . import (
     elements,
+    encoders,
     gradients,
     indexing,
     movement,
