@@ -142,5 +142,41 @@ TEST(Schedules, PanelsWiderThanShares) {
     }
 }
 
+/// Results of transposed convolutions, whose columns come from as many parts as a step is wide: all, or
+/// the whole blocks of them and what is left.
+TEST(Schedules, ColumnsFromParts) {
+  std::vector<SweepOp> ops;
+  for (auto [stride, columns] : {std::pair<int64_t, int64_t>{2, 18}, {2, 40}, {3, 23}, {3, 40}, {5, 17}})
+    for (int64_t dilation : {1, 2})
+      ops.push_back({"transposed",
+                     {{2, 3, 4, columns}, {3, 4, 3, 3}},
+                     wide_floats,
+                     [stride, dilation](In x) -> Out {
+                       ConvTransposeOptions options;
+                       options.stride = stride, options.padding = 1, options.dilation = dilation;
+                       return {conv_transpose(x[0], x[1], {}, options)};
+                     },
+                     -4,
+                     4,
+                     false,
+                     16,
+                     64});
+  sweep(ops);
+}
+
+/// One vector of each part, exchanged in registers, also where the last block is not whole.
+TEST(Schedules, PartsOfWholeBlocks) {
+  Graph g;
+  Tensor x = g.tensor({1, 4, 32, 40}), w = g.tensor({4, 8, 3, 3});
+  ConvTransposeOptions options;
+  options.stride = 2, options.padding = 1;
+  conv_transpose(x, w, {}, options).keep(); // 79 columns
+  g.compile();
+  const std::string text = g.report();
+  const size_t at = text.find("segments");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_NE(text.find("vector", at), std::string::npos) << text;
+}
+
 } // namespace
 } // namespace luminal

@@ -49,7 +49,7 @@ def multi_head_attention(
     width = embed_dim // num_head
 
     def heads(x: T, part: int) -> T:
-        """[batch, length, embed_dim] -> [batch, heads, length, width], by the part'th third of the weights."""
+        """[batch, length, embed_dim] -> [batch, heads, length, width], by a third of the weights."""
         first = part * embed_dim
         made = pl.linear(
             x, qkv_weight.narrow(0, first, embed_dim), qkv_bias.narrow(0, first, embed_dim)
