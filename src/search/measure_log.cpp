@@ -246,7 +246,7 @@ MeasureLog::Answer MeasureLog::ask(std::string_view question, std::string_view s
   }
   Answer answer = machine();
   for (const double number : answer.numbers)
-    LUMINAL_CHECK(std::isfinite(number), "{} of {} is no number", question, subject);
+    LUMINAL_CHECK(std::isfinite(number), "{} of {} is not a number", question, subject);
   impl.no = 0;
   impl.write({{question_key, question},
               {"of", subject},

@@ -34,7 +34,7 @@ public:
   ~MeasureLog();
   MeasureLog(const MeasureLog&) = delete;
   MeasureLog& operator=(const MeasureLog&) = delete;
-  /// For one that does not. Failure, with the file: it cannot be read, is no log, has no end, is damaged.
+  /// For one that does not. Failure, with the file: it cannot be read, is not a log, has no end, is damaged.
   static Result<std::shared_ptr<MeasureLog>> read(const std::string& path);
 
   bool replays() const;

@@ -3,7 +3,6 @@
 #include "base/contains.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/settings.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "search/bound.h"
@@ -12,7 +11,6 @@
 #include "search/part.h"
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -356,8 +354,6 @@ private:
     selection_.parts = parts;
   }
 
-  // ---- other sizes ----
-
   struct Size {
     KernelProblem problem;
     std::unique_ptr<Measurer> measurer;
@@ -435,7 +431,7 @@ private:
         return {};
       });
       if (!made) return times;
-      if (!size.measurer) size.measurer = timing(size.problem); // that of a log
+      if (!size.measurer) size.measurer = timing(size.problem);
     }
     std::vector<int> numbers;
     std::vector<size_t> raced_ones;
@@ -520,14 +516,13 @@ private:
 
   Verdict verdict_of(const Built& built) {
     if (!options_.log) return checker_->check(built.candidate, *measurer_, built.number);
-    Verdict verdict;
+    std::string loops;
     const auto answer = options_.log->ask("a verdict", built.schedule, [&]() -> MeasureLog::Answer {
-      verdict = checker_->check(built.candidate, *measurer_, built.number);
-      return {verdict.passed(), verdict.cause, {double(verdict.step)}};
+      Verdict now = checker_->check(built.candidate, *measurer_, built.number);
+      loops = std::move(now.loops);
+      return {now.passed(), now.cause, {double(now.step)}};
     });
-    verdict.step = int(answer.numbers.at(0));
-    verdict.cause = answer.text;
-    return verdict;
+    return {int(answer.numbers.at(0)), answer.text, std::move(loops)};
   }
 
   /// Never again: a reproducer, a line in the log, quarantine.
@@ -580,15 +575,14 @@ private:
   TuningKey key_;
   std::unique_ptr<Measurer> measurer_;
   std::unique_ptr<Checker> checker_;
-  bool has_checker_ = false; // here, or where the log comes from
+  bool has_checker_ = false; // or the log has
   std::vector<Built> built_;
   std::map<std::pair<Hash128, int>, int> kernels_; // and workers
   std::map<int, kernel::Kernel> parts_;            // of what is in built_
   std::vector<Size> sizes_;
-  double best_ = 0;  // seconds, of all lists
-  double trust_ = 1; // in bounds
-  // Of one list.
-  std::vector<int> slots_; // in built_; -1: it is out
+  double best_ = 0;        // seconds, of all lists
+  double trust_ = 1;       // in bounds
+  std::vector<int> slots_; // of one list, in built_; -1: it is out
   double incumbent_ = 0;   // seconds of a whole launch
   Selection selection_;
 };

@@ -22,7 +22,7 @@ using testing::UnorderedElementsAre;
 
 using Names = std::vector<std::string>;
 
-/// tanh is odd: right. The other ones are wrong; `wrong_behind_odd` meets its terms only where `odd` was there.
+/// tanh is odd: right. The other ones are wrong; `wrong_behind_odd` meets its terms only behind `odd`.
 const char* const odd = "(rewrite (Tanh (Neg a)) (Neg (Tanh a)) :ruleset scalar :name \"odd\" :exact)\n";
 const char* const wrong = "(rewrite (Sin (Tanh a)) (Abs a) :ruleset scalar :name \"once\" :reassoc)\n";
 const char* const wrong_behind_odd =
