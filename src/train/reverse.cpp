@@ -1,8 +1,6 @@
 // train/reverse.cpp -- the pass: nodes from the seeds down to the targets, each sends gradients on.
 #include "train/reverse.h"
 #include "base/check.h"
-#include "ir/passes/edit.h"
-#include "train/invert_map.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -12,7 +10,6 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
   NodeId end = 0;
   for (const Seed& seed : seeds) end = std::max(end, seed.value + 1);
   mark(targets, end);
-  targets_.insert(targets.begin(), targets.end());
   for (const Seed& seed : seeds) {
     seeds_.push_back(seed.value);
     give(seed.value, seed.gradient);
@@ -113,7 +110,10 @@ void Reverse::visit(NodeId id, const Results& g) {
   case NodeKind::get: return;
   case NodeKind::map: return map(id, std::get<MapAttr>(node.attr), *g[0]);
   case NodeKind::cast: return cast(id, *g[0]);
-  case NodeKind::view: return view(std::get<ViewAttr>(node.attr), node.inputs, *g[0]);
+  case NodeKind::view:
+    if (active(node.inputs[0]))
+      give(node.inputs[0], view_adjoint(t_, std::get<ViewAttr>(node.attr), node.inputs, *g[0]));
+    return;
   case NodeKind::scatter: return scatter(id, std::get<ScatterAttr>(node.attr), *g[0]);
   case NodeKind::fold: return fold(id, std::get<FoldAttr>(node.attr), g);
   case NodeKind::scan: return scan(id, std::get<ScanAttr>(node.attr), g);
@@ -141,43 +141,6 @@ void Reverse::visit(NodeId id, const Results& g) {
     no_gradient(node, fmt::format("the kernel {}", std::get<CustomAttr>(node.attr).name),
                 "give it one with custom_gradient");
   }
-}
-
-// ---- views ----
-namespace {
-/// The view of a view as one; nothing where an axis allows no such index.
-std::optional<ViewAttr> composed(const ViewAttr& outer, const ViewAttr& inner) {
-  const passes::AxisReplacement replace(inner.shape, outer.map);
-  ViewAttr both;
-  both.shape = outer.shape;
-  for (const Expr e : inner.map) {
-    const auto moved = replace(e);
-    if (!moved) return {};
-    both.map.push_back(*moved);
-  }
-  const auto predicate = replace(inner.predicate);
-  if (!predicate) return {};
-  both.predicate = logical_and(outer.predicate, *predicate);
-  return both;
-}
-} // namespace
-
-/// Views of views are one view: the gradient of windows that are cut axis by axis from a padded image is
-/// one sum, and no sum of sums.
-void Reverse::view(ViewAttr attr, std::vector<NodeId> inputs, NodeId g) {
-  while (attr.holes.empty()) {
-    const Node& below = t_[inputs[0]];
-    const auto* inner = std::get_if<ViewAttr>(&below.attr);
-    const NodeId own = again_ ? again_->original(inputs[0]) : inputs[0];
-    if (!inner || !inner->holes.empty() || targets_.contains(own)) break;
-    auto both = composed(attr, *inner);
-    if (!both || !invert_map(both->map, both->predicate, both->shape, t_.shape(below.inputs[0]),
-                             t_.module.assumptions))
-      break;
-    attr = std::move(*both);
-    inputs = below.inputs;
-  }
-  if (active(inputs[0])) give(inputs[0], view_adjoint(t_, attr, inputs, g));
 }
 
 // ---- elements ----

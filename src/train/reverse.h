@@ -17,7 +17,6 @@
 #include "train/recompute.h"
 #include <map>
 #include <optional>
-#include <set>
 
 namespace luminal::train {
 
@@ -91,7 +90,6 @@ private:
   void map(NodeId id, const MapAttr& attr, NodeId g);
   void user_map(NodeId id, const MapAttr& attr, NodeId g);
   void cast(NodeId id, NodeId g);
-  void view(ViewAttr attr, std::vector<NodeId> inputs, NodeId g);
   void scatter(NodeId id, const ScatterAttr& attr, NodeId g);
   void scatter_set(NodeId id, const ScatterAttr& attr, NodeId g);
   void scatter_extreme(NodeId id, const ScatterAttr& attr, NodeId g);
@@ -113,7 +111,6 @@ private:
   std::optional<Recomputation> again_;
   std::vector<bool> active_;
   std::vector<NodeId> seeds_;
-  std::set<NodeId> targets_;
   std::vector<Source> sources_;
   NodeId latest_ = 0;                                // of the terms that were given as gradients
   std::map<std::pair<NodeId, int>, NodeId> pending_; // node and result -> its gradient so far
