@@ -200,7 +200,8 @@ TEST(PassRules, AFoldMakesItsResultInTheOrderInWhichItIsRead) {
   EXPECT_THAT(made, HasSubstr("return y = %y"));
   // Others read it as it was, or it is read in another way.
   for (const std::string& rest :
-       {"%v = view %g [k: 5, n: 3] -> [n, k]\n%w = view %g [k: 5, n: 3] -> [n, 4 - k]\n%y = add %v, %w",
+       {std::string(
+            "%v = view %g [k: 5, n: 3] -> [n, k]\n%w = view %g [k: 5, n: 3] -> [n, 4 - k]\n%y = add %v, %w"),
         std::string("%y = view %g [k: 5, n: 3] -> [n, 4 - k]"), std::string("%y = view %g [n: 3] -> [n, 2]")})
     EXPECT_THAT(result_of(passes::defaults(), "f32[4, 3, 5]", turned(rest)),
                 HasSubstr("[m: 4, n: 3, k: 5] over [m]"))
