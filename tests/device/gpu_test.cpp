@@ -120,7 +120,9 @@ TEST_P(GpuHost, MachineCodeIsKeptOnDisk) {
     const auto loaded = d->load({&c, 1});
     EXPECT_EQ(error_of(loaded), "accepted");
     const std::string log = fake_.log();
-    if (loaded) EXPECT_EQ(error_of(d->launch(loaded->kernels[0], {})), "accepted");
+    if (loaded) {
+      EXPECT_EQ(error_of(d->launch(loaded->kernels[0], {})), "accepted");
+    }
     return log.find("compile") != std::string::npos;
   };
   EXPECT_TRUE(compilations("// recorded: k/0"));
