@@ -185,8 +185,8 @@ std::optional<DefaultKernel> GroupScheduler::product() {
   return copied(stage, step_o, std::min(target_.tiles, 2), false);
 }
 
-/// What several lanes read lies in the group's memory, in as many tiles as there is room for. `all`: only all of
-/// it can.
+/// What several lanes read lies in the group's memory, in as many tiles as there is room for. `all`: only
+/// all of it can.
 std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const std::string& loop,
                                                     int most_tiles, bool all) {
   std::vector<int> read;

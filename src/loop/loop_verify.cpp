@@ -406,7 +406,7 @@ void KernelVerifier::exchange(const Exchange& s) {
         fmt::format("'{}' holds {}, '{}' holds {}", a.name, to_string(a.dtype), b.name, to_string(b.dtype)));
   for (const Buffer* buffer : {&a, &b})
     if (buffer->space != Space::registers)
-      complain(fmt::format("'{}' is no register buffer: lanes exchange registers", buffer->name));
+      complain(fmt::format("'{}' is not a register buffer: lanes exchange registers", buffer->name));
   if (s.mask < 1 || s.mask >= most_exchanging)
     complain(
         fmt::format("lanes exchange within {} neighbours, not with lane xor {}", most_exchanging, s.mask));

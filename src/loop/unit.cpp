@@ -189,8 +189,8 @@ Unit amd_mfma(int tile, DType type) {
   u.accumulator = {DType::f32, "mn", {tile * tile / 64, row, line}};
   tensor_core(u);
   u.targets = {"gfx942", "gfx950"}; // gfx90a has it too, but flushes subnormals
-  u.source =
-      "AMD Instinct MI300 instruction set architecture, V_MFMA_F32_*_BF16 and _F16; AMD matrix instruction calculator";
+  u.source = "AMD Instinct MI300 instruction set architecture, V_MFMA_F32_*_BF16 and _F16; AMD matrix "
+             "instruction calculator";
   return u;
 }
 

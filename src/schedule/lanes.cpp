@@ -59,7 +59,7 @@ void group_copy(Nests& nests, const Directive& d) {
 void use_lane_unit(Nests& nests, const Directive& d) {
   StageNest& nest = nests.stages[size_t(nests.stage(d.words[0]))];
   const auto unit = find_unit(d.words[1]);
-  if (!unit || unit->lanes == 1) refuse("{} is no unit of several lanes", d.words[1]);
+  if (!unit || unit->lanes == 1) refuse("{} is not a unit of several lanes", d.words[1]);
   const int64_t extents[] = {unit->m, unit->n, unit->k};
   for (size_t i = 0; i < 3; i++) {
     StageLoop* loop = nest.find(d.words[i + 2]);

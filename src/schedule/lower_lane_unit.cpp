@@ -64,7 +64,7 @@ void StageLowering::find_lane_product(State& state) {
         return;
       }
     }
-  refuse("stage {} is no sum of products that {} computes", s_.name, p->unit.name);
+  refuse("stage {} is not a sum of products that {} computes", s_.name, p->unit.name);
 }
 
 /// Lanes do not read the memory of the device inside of the sum.

@@ -2,6 +2,7 @@
 // launches, and every failure with its message.
 #include "device/gpu_host.h"
 #include <cstring>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <thread>
 
@@ -104,6 +105,43 @@ TEST_P(GpuHost, LaunchesThreadsGroupsAndPhases) {
   d->unload(loaded.module);
   EXPECT_EQ(error_of(d->launch(loaded.kernels[0], launch)), language() + ": kernel 0 is not loaded");
   EXPECT_EQ(error_of(d->launch(99, launch)), language() + ": kernel 99 is not loaded");
+}
+
+/// A second start compiles nothing; other text, a damaged file and code that the driver refuses are compiled.
+TEST_P(GpuHost, MachineCodeIsKeptOnDisk) {
+  std::string folder = (std::filesystem::temp_directory_path() / "luminal-gpu-code-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+  setenv("LUMINAL_CACHE_DIR", folder.c_str(), 1);
+  unsetenv("LUMINAL_NO_CACHE");
+  const auto compilations = [&](std::string_view text) {
+    const auto d = device(); // another start
+    const Code c = code(text);
+    (void)fake_.log();
+    const auto loaded = d->load({&c, 1});
+    EXPECT_EQ(error_of(loaded), "accepted");
+    const std::string log = fake_.log();
+    if (loaded) {
+      EXPECT_EQ(error_of(d->launch(loaded->kernels[0], {})), "accepted");
+    }
+    return log.find("compile") != std::string::npos;
+  };
+  EXPECT_TRUE(compilations("// recorded: k/0"));
+  EXPECT_FALSE(compilations("// recorded: k/0"));
+  EXPECT_TRUE(compilations("// recorded: k/0 other/0"));
+  EXPECT_FALSE(compilations("// recorded: k/0 other/0"));
+  fake_.pretend(GetParam() ? "gfx=gfx1100" : "capability=100");
+  EXPECT_TRUE(compilations("// recorded: k/0")) << "another architecture";
+  fake_.pretend("compiler=1210");
+  compiler_ = open_compiler(fake_.vendor, fake_.path).value();
+  EXPECT_TRUE(compilations("// recorded: k/0")) << "another compiler";
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
+    if (file.is_regular_file()) std::filesystem::resize_file(file.path(), file.file_size() - 1);
+  EXPECT_TRUE(compilations("// recorded: k/0")) << "damaged";
+  EXPECT_FALSE(compilations("// recorded: k/0"));
+  setenv("LUMINAL_NO_CACHE", "1", 1);
+  EXPECT_TRUE(compilations("// recorded: k/0")) << "nothing is kept";
+  unsetenv("LUMINAL_CACHE_DIR");
+  std::filesystem::remove_all(folder);
 }
 
 TEST_P(GpuHost, NamesWhatIsMissing) {

@@ -149,7 +149,6 @@ TEST(PlantedMistakes, OfProductsByMatrixUnitsAreFound) {
                    {"no barrier between the wait and the reads", "__syncthreads();", "", 1},
                    {"the ring is a tile too short", "% 3)", "% 2)"},
                    {"a copy overtakes", "+ 2) % 3", "+ 1) % 3"},
-                   {"what lies behind the end is not filled", "< 9) * 16", "< 99) * 16"},
                    {"half of the lanes compute", "lum_mma_m16n8k16_bf16(",
                     "if (lum_lane % 32 < 16) lum_mma_m16n8k16_bf16("},
                    {"a is b", "b_f_a + 0", "b_f_b + 0"},

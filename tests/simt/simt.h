@@ -141,6 +141,7 @@ inline void to_fiber(Fiber& f) {
 }
 inline void entry() {
   block->body();
+  if (!block->current->copies.empty()) found("a thread ends with copies in flight");
   block->current->state = State::done;
   to_scheduler();
   std::abort(); // nobody returns to a thread that has ended

@@ -1,5 +1,7 @@
 // device/gpu/gpu_device.cpp -- memory of the device, code from text, one stream in order.
 #include "device/gpu/gpu_device.h"
+#include "base/file_cache.h"
+#include "base/settings.h"
 #include "device/gpu/gpu_memory.h"
 #include "device/launch_shape.h"
 #include <cstring>
@@ -280,13 +282,19 @@ private:
       return Failure{fmt::format("{}: {} needs {} bytes of memory in each group, the device has {}", name_,
                                  c.entry, c.threads.group_bytes, most_group_bytes_)};
     const std::string text(reinterpret_cast<const char*>(c.object.data()), c.object.size());
-    auto image = compile(v_, compiler_, architecture_, text, std::string(c.entry));
-    if (!image) return Failure{fmt::format("{}: {}", name_, image.error())};
     Built made;
     made.entry = c.entry;
     made.threads = c.threads;
-    if (auto done = check(d_.load(&made.module, image->data()), "the module of " + made.entry); !done)
-      return done.failure();
+    // Machine code of an earlier start; where the driver does not take it, it is made again.
+    const Hash128 key = key_of(text, made.entry);
+    if (const auto kept = code_.find(key); !kept || d_.load(&made.module, kept->data()) != 0) {
+      auto image = compile(v_, compiler_, architecture_, text, made.entry);
+      if (!image) return Failure{fmt::format("{}: {}", name_, image.error())};
+      if (auto done = check(d_.load(&made.module, image->data()), "the module of " + made.entry); !done)
+        return done.failure();
+      const std::string_view parts[] = {*image};
+      code_.store(key, parts);
+    }
     for (int p = 0; p < c.threads.phases; ++p) {
       const std::string entry = p ? fmt::format("{}_{}", c.entry, p) : made.entry;
       Handle function = nullptr;
@@ -303,9 +311,24 @@ private:
     return made;
   }
 
+  /// Of all that the machine code depends on.
+  Hash128 key_of(const std::string& text, const std::string& entry) const {
+    Hasher hash;
+    hash.add("code of a GPU, 1").add(v_.language).add(compiler_.major).add(compiler_.minor);
+    hash.add(architecture_).add(v_.options.size());
+    for (const char* option : v_.options) hash.add(option);
+    for (const int known : compiler_.architectures) hash.add(known); // PTX or machine code
+    return hash.add(entry).add(text).value128();
+  }
+  static std::string code_folder() {
+    const std::string folder = cache_folder();
+    return folder.empty() ? "" : folder + "/gpu";
+  }
+
   const Vendor& v_;
   const Driver& d_;
   const Compiler& compiler_;
+  FileCache code_{code_folder(), ".code", int64_t(512) << 20};
   GpuMemory memory_;
   int id_ = 0;
   std::string architecture_, name_, description_;
