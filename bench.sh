@@ -50,7 +50,7 @@ torch() {
 }
 # Networks of `./bench.sh models`, and how they are written as ONNX files.
 networks() {
-  python_package torchvision torchvision && python_package transformers transformers &&
+  python_package torchvision torchvision 'torch==2.13.0' && python_package transformers transformers &&
     python_package onnxscript onnxscript
 }
 # The PyPI source package of llama-cpp-python holds llama.cpp.

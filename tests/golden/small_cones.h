@@ -34,6 +34,26 @@ fn @main(%a: f32[m, 12], %b: f32[12, 20]) {
   return r = %r
 }
 )"},
+      {"halves", R"(fn @main(%a: bf16[16, 16], %b: bf16[16, 8]) {
+  %af = cast f32 %a
+  %bf = cast f32 %b
+  %x = view %af [i: 16, j: 8, k: 16] -> [i, k]
+  %y = view %bf [i: 16, j: 8, k: 16] -> [k, j]
+  %p = mul %x, %y
+  %f = fold [i: 16, j: 8, k: 16] over [k] { sum %p[i, j, k] }
+  %c = get %f, 0
+  return c = %c
+}
+)"},
+      {"tile", R"(fn @main(%a: f32[16, 16], %b: f32[16, 8]) {
+  %x = view %a [i: 16, j: 8, k: 16] -> [i, k]
+  %y = view %b [i: 16, j: 8, k: 16] -> [k, j]
+  %p = mul %x, %y
+  %f = fold [i: 16, j: 8, k: 16] over [k] { sum %p[i, j, k] }
+  %c = get %f, 0
+  return c = %c
+}
+)"},
       {"bytes", R"(fn @main(%a: u8[6, 32], %b: i8[32, 20]) {
   %ai = cast i32 %a
   %bi = cast i32 %b

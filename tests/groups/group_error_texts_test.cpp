@@ -48,6 +48,20 @@ const RefusedSchedule rows[] = {
     {"product", "lanes f k", "the size of c in loop root is not constant: m*20"},
     {"product", "fuse f r;order f j i k;lanes f k;group_copy f a j",
      "stage f: what one trip of j reads of a has no constant extent"},
+    {"product", "group_copy f a j 9",
+     "`group_copy f a j 9`: a has 9 tiles in the group's memory: 1 to 8 are possible"},
+    {"product", "group_copy f a j 2;group_copy f b j 3",
+     "`group_copy f b j 3`: copies in loop j have 2 and 3 tiles"},
+    {"halves", "lane_unit f x86.fma i j k",
+     "`lane_unit f x86.fma i j k`: x86.fma is not a unit of several lanes"},
+    {"halves", "lane_unit f nvidia.mma.m16n8k16.bf16 j i k",
+     "`lane_unit f nvidia.mma.m16n8k16.bf16 j i k`: loop j has 8 trips, nvidia.mma.m16n8k16.bf16 takes 16"},
+    {"halves", "lane_unit f nvidia.mma.m16n8k16.bf16 k j i",
+     "stage f: loop k is not one that nvidia.mma.m16n8k16.bf16 runs along the results"},
+    {"tile", "lane_unit f nvidia.mma.m16n8k16.bf16 i j k",
+     "stage f is not a sum of products that nvidia.mma.m16n8k16.bf16 computes"},
+    {"halves", "lane_unit f nvidia.mma.m16n8k16.bf16 i j k",
+     "stage f: nvidia.mma.m16n8k16.bf16 reads copies, and a is not copied"},
 };
 
 TEST(GroupErrorTexts, Directives) { expect_refused(rows); }

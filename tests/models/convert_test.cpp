@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ConvertedFamilies,
                                            "deepseek3"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-/// llama.cpp's files since 2025 have what makes keys and values of the latent vector apart, and keys transposed.
+/// In files of llama.cpp since 2025 what makes keys of the latent vector lies apart, and is transposed.
 TEST(Convert, HeadsOfLatentAttentionMayLieApart) {
   const Folder folder;
   const std::string together = folder.file("m.gguf"), apart = folder.file("apart.gguf");
