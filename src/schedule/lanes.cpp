@@ -78,7 +78,7 @@ int64_t unit_lanes(const StageNest& nest) {
 
 bool in_groups(const Nests& nests) {
   return std::ranges::any_of(nests.stages, [](const StageNest& nest) {
-    return !nest.group_copies.empty() || std::ranges::any_of(nest.loops, &StageLoop::lane);
+    return nest.lane_unit || !nest.group_copies.empty() || std::ranges::any_of(nest.loops, &StageLoop::lane);
   });
 }
 
