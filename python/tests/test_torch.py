@@ -77,7 +77,7 @@ class Values(Case):
                     self.check(lambda v, m=masks, layer=layer: layer(v, **m), x)
 
     def test_attention_with_its_projections(self):
-        x, y = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+        x, y = torch.randn(2, 5, 16), torch.randn(2, 5, 16)
         w, b, out, c = (torch.randn(*s) / 4 for s in ((48, 16), (48,), (16, 16), (16,)))
         native = torch._native_multi_head_attention
         self.check(lambda x: native(x, x, x, 16, 4, w, b, out, c, None, True, False), x)

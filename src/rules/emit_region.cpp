@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "ir/user_ops.h"
+#include "rules/constants.h"
+#include "rules/constants.h"
 #include "rules/form_edits.h"
 #include "rules/monoids.h"
 #include "rules/other_terms.h"
@@ -231,6 +233,21 @@ private:
     return map;
   }
 
+  /// What does not vary with an axis is read at its first point: an axis that may be empty must have one.
+  Expr has_points(const Form& from, const LaidOut& to, const Place* place = nullptr) {
+    Expr all = 1;
+    const auto need = [&](AxisId a) {
+      const Expr some = lt(0, t_.axes.extent(a));
+      if (to.position(a) < 0 && prove(some) != Truth::yes) all = logical_and(all, some);
+    };
+    for (const AxisId a : from.axes)
+      if (const Expr* e = place ? place->index_of(a) : nullptr)
+        t_.axes.read_by(*e).for_each(need);
+      else
+        need(a);
+    return all;
+  }
+
   // ---- nodes
   NodeId put(NodeKind kind, Attr attr, std::vector<NodeId> inputs, std::vector<TensorType> types) {
     return w_.put({kind, std::move(attr), std::move(inputs), std::move(types), {}, {}, {}});
@@ -281,17 +298,7 @@ private:
     }
   }
 
-  NodeId number(const Number& n) {
-    std::vector<std::byte> data(size_t(storage_bytes(n.dtype, 1)));
-    if (is_float(n.dtype))
-      store_f64(n.dtype, data.data(), 0, std::bit_cast<double>(n.bits));
-    else
-      store_i64(n.dtype, data.data(), 0, int64_t(n.bits));
-    const TensorType type{n.dtype, {}};
-    return put(NodeKind::constant,
-               ConstantAttr{std::make_shared<const std::vector<std::byte>>(std::move(data)), type}, {},
-               {type});
-  }
+  NodeId number(const Number& n) { return put(NodeKind::constant, constant_of(n), {}, {{n.dtype, {}}}); }
 
   NodeId extent(const AxisSet& axes, DType type) {
     Expr points = 1;
@@ -366,6 +373,7 @@ private:
     const NodeId x = classes_[c].node;
     ViewAttr view;
     view.map = map_of(from, to);
+    view.predicate = has_points(from, to);
     view.shape = to.shape;
     const TensorType type{dtype(x), to.shape};
     if (w_[x].type() == type && view.map == to.index) return x;
@@ -386,7 +394,7 @@ private:
     const LaidOut& to = laid(form);
     ViewAttr view;
     view.map = map_of(from, to, &where);
-    view.predicate = over(where.predicate, to);
+    view.predicate = logical_and(over(where.predicate, to), has_points(from, to, &where));
     view.fill = where.fill;
     view.shape = to.shape;
     std::vector<NodeId> inputs{x};

@@ -34,7 +34,7 @@ fn @main(%a: f32[m, 12], %b: f32[12, 20]) {
   return r = %r
 }
 )"},
-      {"halves", R"(fn @main(%a: bf16[16, 16], %b: bf16[16, 8]) {
+      {"half_tile", R"(fn @main(%a: bf16[16, 16], %b: bf16[16, 8]) {
   %af = cast f32 %a
   %bf = cast f32 %b
   %x = view %af [i: 16, j: 8, k: 16] -> [i, k]

@@ -30,7 +30,7 @@ TEST(LoopErrorTexts, Parser) {
       {head + "  y[0] = 1\nkernel j()\n", "expected the end of the text: it holds one kernel"},
       {head + "  roles k in 0..n stages 2\n", "expected 'producers:', indented"},
       {head + "  while n < 3\n    y[0] = 1\n", "expected a statement: for, parallel, unrolled, vector, let, "
-                                               "if, barrier, prefetch, unit, async, wait, "
+                                               "if, barrier, prefetch, unit, async, wait, exchange, "
                                                "roles, or an element of a buffer"},
   };
   for (const auto& [text, expected] : rows) EXPECT_EQ(error_of(text), expected) << text;
