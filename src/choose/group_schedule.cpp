@@ -239,8 +239,9 @@ std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
   };
   int64_t rows = edge(axes->row, unit.m), columns = edge(axes->column, unit.n);
   const auto groups = [&] {
-    return double(batch) * double((trips(axes->row) + rows - 1) / rows) *
-           double((trips(axes->column) + columns - 1) / columns);
+    const int64_t down = (trips(axes->row) + rows - 1) / rows,
+                  across = (trips(axes->column) + columns - 1) / columns;
+    return double(batch) * double(down) * double(across);
   };
   const int64_t least_rows = warps * unit.m, least_columns = warps * unit.n;
   while (groups() < double(target_.groups) && (rows > least_rows || columns > least_columns))

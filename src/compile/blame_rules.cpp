@@ -143,7 +143,7 @@ std::vector<BlamedRule> quarantine_rules(search::TuningCache& cache, const RuleS
                            "\n");
     auto written = make_folder_of(place + "/");
     for (const auto& [name, text] : files)
-      if (written) written = write_file(place + "/" + name, std::string_view(text));
+      if (written) written = write_file(fmt::format("{}/{}", place, name), std::string_view(text));
     if (written) reproducer = place;
     log_error("the rule {} made a program that gives other results: {}; it is not used any more; {}",
               fmt::join(names, " or "), cause,

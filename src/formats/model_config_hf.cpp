@@ -162,7 +162,7 @@ void read_sliding_window(const Reader& in, ModelConfig& config, std::string_view
   config.sliding_window = window->as_int(file, "\"sliding_window\"");
   if (const Json* types = in.find("layer_types")) {
     for (const Json& type : types->as_array(file, "\"layer_types\"")) {
-      const std::string name = type.as_string(file, "a layer type");
+      const std::string& name = type.as_string(file, "a layer type");
       if (name != "sliding_attention" && name != "full_attention")
         refuse_at(
             file, type.offset,

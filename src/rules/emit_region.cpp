@@ -4,7 +4,6 @@
 #include "base/hash.h"
 #include "ir/user_ops.h"
 #include "rules/constants.h"
-#include "rules/constants.h"
 #include "rules/form_edits.h"
 #include "rules/monoids.h"
 #include "rules/other_terms.h"
