@@ -3,9 +3,9 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "ir/user_ops.h"
-#include "rules/constants.h"
 #include "rules/form_edits.h"
 #include "rules/monoids.h"
+#include "rules/number_constant.h"
 #include "rules/other_terms.h"
 #include <algorithm>
 #include <memory>

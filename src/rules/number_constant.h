@@ -1,4 +1,4 @@
-// rules/constants.h -- numbers of the e-graph as constants of the terms.
+// rules/number_constant.h -- numbers of the e-graph as constants of the terms.
 #pragma once
 #include "rules/region_terms.h"
 #include <bit>
