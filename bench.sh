@@ -48,10 +48,10 @@ torch() {
     python_package torch 'torch==2.13.0'
   python_package expecttest expecttest # its operator data base needs it
 }
-# Networks of `./bench.sh models`, and how they are written as ONNX files.
+# Networks of `./bench.sh models`, how they are written as ONNX files, and what problems of KernelBench need.
 networks() {
   python_package torchvision torchvision 'torch==2.13.0' && python_package transformers transformers &&
-    python_package onnxscript onnxscript
+    python_package onnxscript onnxscript && python_package einops einops
 }
 # The PyPI source package of llama-cpp-python holds llama.cpp.
 llama_cpp() {
