@@ -4,6 +4,7 @@
 #include "base/thread_pool.h"
 #include "compile/blame_rules.h"
 #include "compile/plan_race.h"
+#include "compile/search_options.h"
 #include "search/problem_support.h"
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -48,13 +49,7 @@ const char* const program = R"(fn @main(%x: f32[256, 512]) {
 
 Options options_in(const ScratchFolder& folder, std::shared_ptr<TuningCache> cache, ThreadPool& pool,
                    std::shared_ptr<const RuleSet> rules) {
-  Options options = Options::host(pool.size());
-  options.cache = false;
-  options.pool = &pool;
-  options.tuning = std::move(cache);
-  options.worker = search::worker_processes;
-  options.reproducers = folder.file("reproducers");
-  options.measure_lock = folder.file("lock");
+  Options options = compile::options_in(folder, std::move(cache), pool);
   options.rules.set = std::move(rules);
   return options;
 }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "compile/plan_race.h"
+#include "compile/search_options.h"
 #include "search/measure_lock.h"
 #include "search/measure_log.h"
 #include "search/problem_support.h"
@@ -35,17 +36,6 @@ std::string softmax(int64_t rows, int64_t columns, const std::string& factor = "
   return y = %y
 }})",
                      rows, columns, factor);
-}
-
-Options options_in(const ScratchFolder& folder, std::shared_ptr<TuningCache> cache, ThreadPool& pool) {
-  Options options = Options::host(pool.size());
-  options.cache = false;
-  options.pool = &pool;
-  options.tuning = std::move(cache);
-  options.worker = search::worker_processes;
-  options.reproducers = folder.file("reproducers");
-  options.measure_lock = folder.file("lock");
-  return options;
 }
 
 /// As a compilation leaves it to the builder.

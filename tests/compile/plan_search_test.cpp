@@ -3,6 +3,7 @@
 #include "base/thread_pool.h"
 #include "compile/compile.h"
 #include "compile/program_race.h"
+#include "compile/search_options.h"
 #include "device/cpu/cpu_device.h"
 #include "search/measure_lock.h"
 #include "search/problem_support.h"
@@ -36,14 +37,8 @@ fn @main(%x: f32[n, 48], weight %w: f32[48, 48], weight %v: f32[48, 48]) {
   return y = %y2
 })";
 
-Options options_in(const ScratchFolder& folder, std::shared_ptr<TuningCache> cache, ThreadPool& pool) {
-  Options options = Options::host(pool.size());
-  options.cache = false;
-  options.pool = &pool;
-  options.tuning = std::move(cache);
-  options.worker = search::worker_processes;
-  options.reproducers = folder.file("reproducers");
-  options.measure_lock = folder.file("lock");
+Options search_in(const ScratchFolder& folder, std::shared_ptr<TuningCache> cache, ThreadPool& pool) {
+  Options options = compile::options_in(folder, std::move(cache), pool);
   options.search.mode = SearchMode::budget;
   options.search.seconds = 60; // enough on a busy machine; see OneList
   return options;
@@ -95,7 +90,7 @@ TEST(PlanSearch, FindsKeepsAndStaysRight) {
   const Module module = parse_module(program);
   auto cache = std::make_shared<TuningCache>(folder.file());
   ThreadPool pool(2);
-  Options options = options_in(folder, cache, pool);
+  Options options = search_in(folder, cache, pool);
   OneList one_list;
   one_list.limit(options.search);
   const auto searched = compile(module, options).value();
@@ -138,7 +133,7 @@ TEST(PlanSearch, FindsKeepsAndStaysRight) {
 TEST(PlanSearch, StopsWhenAskedAndKeepsThePlan) {
   const ScratchFolder folder("plan_search_stop");
   ThreadPool pool(1);
-  Options options = options_in(folder, std::make_shared<TuningCache>(folder.file()), pool);
+  Options options = search_in(folder, std::make_shared<TuningCache>(folder.file()), pool);
   options.search.mode = SearchMode::optimal;
   options.search.stop = [] { return true; };
   const auto compiled = compile(parse_module(program), options).value();
@@ -151,7 +146,7 @@ TEST(PlanSearch, StopsWhenAskedAndKeepsThePlan) {
 TEST(PlanSearch, WaitingForOthersWhoMeasureIsNotCharged) {
   const ScratchFolder folder("plan_search_waits");
   ThreadPool pool(1);
-  Options options = options_in(folder, nullptr, pool);
+  Options options = search_in(folder, nullptr, pool);
   constexpr double budget = 100, wait = 3;
   options.search.seconds = budget;
   double left = -1;
@@ -174,7 +169,7 @@ TEST(PlanSearch, WaitingForOthersWhoMeasureIsNotCharged) {
 TEST(PlanSearch, TheFilterNamesKernels) {
   const ScratchFolder folder("plan_search_filter");
   ThreadPool pool(1);
-  Options options = options_in(folder, nullptr, pool); // no cache: kept for as long as it takes
+  Options options = search_in(folder, nullptr, pool); // no cache: kept for as long as it takes
   options.search.filter = "no such kernel";
   EXPECT_THAT(compile(parse_module(program), options).error(),
               testing::HasSubstr("no kernel's name, results or weights hold \"no such kernel\"; there are\n"
@@ -198,7 +193,7 @@ fn @main(%x: f32[500, 64], %at: i32[256], %by: i32[256]) {
 })");
   auto cache = std::make_shared<TuningCache>(folder.file());
   ThreadPool pool(1);
-  Options options = options_in(folder, cache, pool);
+  Options options = search_in(folder, cache, pool);
   OneList one_list;
   one_list.limit(options.search);
   const auto searched = compile(module, options);
