@@ -10,6 +10,22 @@
 
 namespace luminal::kernel {
 
+namespace {
+const ConeValue& value_of(const Cone& cone, const Formula& load) { return cone.values[size_t(load.value)]; }
+
+/// The symbols of a stage's axes in indices, the first index first; in one of them those of kept axes first.
+std::vector<Expr> axes_in_order(const Cone& cone, const Stage& st, const std::vector<Expr>& index) {
+  std::vector<Expr> out;
+  for (Expr e : index)
+    for (const bool kept : {true, false})
+      for (int a : st.axes)
+        if (const Expr symbol = cone.axes[size_t(a)].symbol;
+            symbol.is_symbol() && depends_on(e, symbol) && contains(st.components[0].axes, a) == kept)
+          out.push_back(symbol);
+  return out;
+}
+} // namespace
+
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& st) {
   const std::vector<const Formula*> loads = factors_of(st);
   if (loads.empty()) return {};
@@ -20,10 +36,13 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
   });
   for (int i = 0; i < 2; i++) {
     const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
+    // (A load of words is no node of the graph: it has no name.)
     const auto named = converted.find(&x);
-    if (named == converted.end()) continue;
+    const bool words = x.dtype == DType::u32 && value_of(cone, x).dtype == DType::u32;
+    if (named == converted.end() && !words) continue;
     WindowedProduct p;
-    p.x = &x, p.w = &w, p.origin = named->second->origin;
+    p.x = &x, p.w = &w;
+    if (!words) p.origin = named->second->origin;
     if (const auto other = converted.find(&w); other != converted.end())
       p.other_origin = other->second->origin;
     bool suits = true;
@@ -44,7 +63,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       p.outputs.push_back(a);
     }
     // The kept axes along which it is read, as they lie: the innermost one is a run.
-    for (Expr e : named->second->at)
+    for (Expr e : words ? axes_in_order(cone, st, x.index) : named->second->at)
       for (size_t a = 0; a < cone.axes.size(); a++) {
         if (cone.axes[a].symbol != e) continue;
         const bool kept = contains(st.components[0].axes, int(a));
@@ -480,11 +499,14 @@ void DefaultScheduler::windows() {
                  axis_at(a).extent.value() >= limits_.lanes &&
                  (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
         });
+    const bool named = !p->origin.empty();
+    const std::string read = value_at(p->x->value).name;
     if (frame(int(s), *p, beside)) {
       s++;
+      if (!named && try_add(DirectiveKind::inline_, {read})) s--;
       continue;
     }
-    if (few || p->depth < 64 || (p->run == 1 && !across)) continue;
+    if (few || !named || p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(int(s), "windows", usual, {0, 1})) continue;
     const std::string product = stage(int(s)).name, origin = p->origin;

@@ -68,6 +68,8 @@ private:
   bool one_body(int s, const ConeAxis& axis);
   void units(bool copies = true);
   bool copied_words(const std::string& name, const std::string& unit);
+  bool words_of_values(const std::string& name, const std::string& unit);
+  bool is_image(const WindowedProduct& product) const;
   static bool is_tile_unit(const std::string& unit);
   bool words_in_tiles(const std::string& name, const std::string& unit);
   bool on_tiles(int s) const; // a unit with tile registers does its sum

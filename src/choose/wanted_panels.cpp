@@ -5,6 +5,7 @@
 #include "choose/contraction.h"
 #include "cone/formula.h"
 #include "cone/layout.h"
+#include "loop/unit.h"
 #include <algorithm>
 
 namespace luminal::kernel {
@@ -81,6 +82,25 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
 
 } // namespace
 
+namespace {
+/// The dimension of w along which pairs of it meet pairs of x in a dot instruction; -1: there is none.
+int paired_dim(const Cone& cone, const Stage& st, const Formula& w, const Formula& x,
+               const MachineLimits& limits) {
+  const bool multiplies = std::ranges::any_of(limits.units, [&](const std::string& name) {
+    const Unit* unit = find_lane_unit(name);
+    return unit && unit->k == 2 && unit->a.dtype == w.dtype && unit->b.dtype == x.dtype;
+  });
+  const std::vector<Expr>& shape = cone.values[size_t(w.value)].shape;
+  for (size_t d = 0; multiplies && d < w.index.size(); d++)
+    if (w.index[d].is_symbol() && contains(x.index, w.index[d]) && shape[d].is_constant() &&
+        shape[d].value() % 2 == 0 && std::ranges::any_of(reduced_axes(st), [&](int a) {
+          return cone.axes[size_t(a)].symbol == w.index[d];
+        }))
+      return int(d);
+  return -1;
+}
+} // namespace
+
 int64_t few_rows_tile(int64_t rows, bool narrow) { return rows > 6 && narrow ? 4 : rows < 16 ? rows : 0; }
 
 std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits) {
@@ -96,15 +116,16 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const int64_t lanes = limits.lanes;
       if (!p) continue;
       const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
-      const bool widened = bits(w.dtype) < 32 && windows && windows->window;
-      if (x.dtype != DType::f32 && !widened) continue;
+      const int paired = p->beside ? -1 : paired_dim(cone, st, w, x, limits);
+      const bool widened = bits(w.dtype) < 32 && windows && windows->window && paired < 0;
+      if (x.dtype != DType::f32 && !widened && paired < 0) continue;
       // What is used few times is read once, as it lies; small things are in reach anyhow.
       const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(w.dtype) / 8);
       if (p->rows < 4 || p->depth < 16 || p->n < lanes || bytes <= limits.l1) continue;
       // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where
       // they come from memory. Narrow weights are unpacked for each tile of rows: from some dozens
       // on they are unpacked once (for_many_rows).
-      const bool narrow = bits(w.dtype) < 32 && !widened, few = p->rows < 16 || narrow;
+      const bool narrow = bits(w.dtype) < 32 && !widened && paired < 0, few = p->rows < 16 || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       bool framed = false;
       if (!p->beside) {
@@ -125,7 +146,9 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         columns = 3 * lanes; // none is half empty
       while (columns > lanes && columns / 2 >= p->n) columns /= 2;
       // Windows pass all of a panel for each tile of a row: from the second cache.
-      if (framed && columns > 2 * lanes && p->depth * columns * 4 > limits.l2 * 5 / 8) columns = 2 * lanes;
+      const int64_t element = paired < 0 ? 4 : 2;
+      if (framed && columns > 2 * lanes && p->depth * columns * element > limits.l2 * 5 / 8)
+        columns = 2 * lanes;
       const int64_t tile_rows = few_rows_tile(p->rows, narrow);
       while (columns > lanes && (tile_rows + 1) * (columns / lanes) + 1 > limits.vector_registers)
         columns = columns > 2 * lanes ? 2 * lanes : lanes;
@@ -134,7 +157,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // faster.)
         wishes.push_back({w.value, p->dim, columns,
                           framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
-                          widened});
+                          widened, paired});
       break;
     }
   }

@@ -17,6 +17,7 @@ struct Wish {
   int dim;
   int64_t columns;
   bool widened; ///< to f32
+  int paired;   ///< a dimension, or -1
   bool operator==(const Wish&) const = default;
 };
 struct Wishes {
@@ -96,7 +97,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
         kept.insert(id);
         continue;
       }
-      const Wish own{wish->dim, wish->columns, wish->widened};
+      const Wish own{wish->dim, wish->columns, wish->widened, wish->paired};
       const auto [earlier, fresh] = wishes.try_emplace(id, own);
       if ((!fresh && earlier->second != own) || (own.widened && !widens(id))) kept.insert(id);
       if (wish->padded < 0 || copies.contains(id)) continue; // (sums beside the image are made at load)
@@ -159,33 +160,38 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     }
     const auto wish = wishes.find(id);
     if (wish == wishes.end()) continue;
-    const auto [dim, columns, widened] = wish->second;
+    const auto [dim, columns, widened, paired] = wish->second;
     const Shape shape = f[id].type().shape;
     const DType dtype = f[id].type().dtype;
     const Expr n = shape[size_t(dim)];
-    // [n / columns, the others, n % columns], and the view that turns it back.
+    // [n / columns, the others, n % columns], those of a pair last, and the view that turns it back.
+    constexpr int64_t pair = 2;
     ViewAttr panels, back;
     panels.shape.push_back(ceildiv(n, columns));
     for (size_t d = 0; d < shape.size(); d++)
-      if (int(d) != dim) panels.shape.push_back(shape[d]);
+      if (int(d) != dim) panels.shape.push_back(int(d) == paired ? floordiv(shape[d], pair) : shape[d]);
     panels.shape.push_back(columns);
-    const Expr block = axis_symbol(0, panels.shape[0]),
-               place = axis_symbol(int(panels.shape.size()) - 1, panels.shape.back());
-    for (size_t d = 0, next = 1; d < shape.size(); d++) {
+    const size_t last = panels.shape.size() - 1;
+    if (paired >= 0) panels.shape.push_back(pair);
+    const auto axis = [&](size_t d) { return axis_symbol(int(d), panels.shape[d]); };
+    const Expr row = axis(0) * columns + axis(last);
+    for (size_t d = 0, next = 1; d < shape.size(); d++)
       if (int(d) == dim)
-        panels.map.push_back(block * columns + place);
-      else {
-        panels.map.push_back(axis_symbol(int(next), panels.shape[next]));
-        next++;
-      }
-    }
-    if (n.value() % columns) panels.predicate = lt(block * columns + place, n);
+        panels.map.push_back(row);
+      else if (int(d) == paired)
+        panels.map.push_back(axis(next++) * pair + axis(last + 1));
+      else
+        panels.map.push_back(axis(next++));
+    if (n.value() % columns) panels.predicate = lt(row, n);
     back.shape = shape;
     const Expr at = axis_symbol(dim, n);
     back.map.push_back(floordiv(at, columns));
-    for (size_t d = 0; d < shape.size(); d++)
-      if (int(d) != dim) back.map.push_back(axis_symbol(int(d), shape[d]));
+    for (size_t d = 0; d < shape.size(); d++) {
+      const Expr e = axis_symbol(int(d), shape[d]);
+      if (int(d) != dim) back.map.push_back(int(d) == paired ? floordiv(e, pair) : e);
+    }
     back.map.push_back(mod(at, columns));
+    if (paired >= 0) back.map.push_back(mod(axis_symbol(paired, shape[size_t(paired)]), pair));
     const std::string name =
         f[id].kind == NodeKind::input ? std::get<InputAttr>(f[id].attr).name : f[id].name;
     const bool copy = f[id].kind == NodeKind::fence; // at each step, or at load in its own order
