@@ -22,8 +22,8 @@ void DefaultScheduler::units(bool copies) {
         const bool made = copies && fallback_ == Fallback::full && few_axis_.empty() && !is_tile_unit(unit) &&
                           words_of_values(name, unit);
         s += nests_.cone.stages.size() - before;
-        // Copies of windows in words would hold each element as often as windows overlap.
-        if (made || p->window) continue;
+        // Copies of windows in words hold each element as often as windows overlap.
+        if (made || (p->window && p->depth * p->rows * p->run * p->images * 2 > limits_.l3 / 2)) continue;
       }
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {
@@ -110,8 +110,14 @@ bool DefaultScheduler::words_of_values(const std::string& name, const std::strin
     words.push_back(nests_.free_name(name + side));
     Attempt attempt = begin();
     if (!try_add(DirectiveKind::unit_of_values, words)) continue;
-    const auto p = windowed_product(nests_.cone, stage(nests_.stage(name)));
-    if (p && p->uses >= 16 && (p->window ? takes_frame(nests_.cone, *p) : is_image(*p)) &&
+    const int s = nests_.stage(name);
+    const auto p = windowed_product(nests_.cone, stage(s));
+    const auto framed = [&] {
+      const WindowWays ways = window_ways(*p, limits_);
+      return takes_frame(nests_.cone, *p) &&
+             (ways.framed > ways.copied || has_panels(s, *p) || lies_beside(s, *p));
+    };
+    if (p && p->uses >= 16 && (p->window ? framed() : is_image(*p)) &&
         decisions_.ask_whether(name + ".unit", true))
       return true;
     undo(std::move(attempt));

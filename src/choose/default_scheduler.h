@@ -70,6 +70,8 @@ private:
   bool copied_words(const std::string& name, const std::string& unit);
   bool words_of_values(const std::string& name, const std::string& unit);
   bool is_image(const WindowedProduct& product) const;
+  bool has_panels(int s, const WindowedProduct& product) const;
+  bool lies_beside(int s, const WindowedProduct& product) const;
   static bool is_tile_unit(const std::string& unit);
   bool words_in_tiles(const std::string& name, const std::string& unit);
   bool on_tiles(int s) const; // a unit with tile registers does its sum

@@ -93,7 +93,7 @@ int paired_dim(const Cone& cone, const Stage& st, const Formula& w, const Formul
   const std::vector<Expr>& shape = cone.values[size_t(w.value)].shape;
   for (size_t d = 0; multiplies && d < w.index.size(); d++)
     if (w.index[d].is_symbol() && contains(x.index, w.index[d]) && shape[d].is_constant() &&
-        shape[d].value() % 2 == 0 && std::ranges::any_of(reduced_axes(st), [&](int a) {
+        shape[d].value() > 2 && std::ranges::any_of(reduced_axes(st), [&](int a) {
           return cone.axes[size_t(a)].symbol == w.index[d];
         }))
       return int(d);
@@ -117,6 +117,8 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (!p) continue;
       const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
       const int paired = p->beside ? -1 : paired_dim(cone, st, w, x, limits);
+      // (Words that are not full are made in the kernel.)
+      if (paired >= 0 && cone.values[size_t(w.value)].shape[size_t(paired)].value() % 2 != 0) continue;
       const bool widened = bits(w.dtype) < 32 && windows && windows->window && paired < 0;
       if (x.dtype != DType::f32 && !widened && paired < 0) continue;
       // What is used few times is read once, as it lies; small things are in reach anyhow.

@@ -224,14 +224,14 @@ WholeValue whole_value(Nests& nests, const FormulaRef& f, const std::string& nam
 /// axes of the domain has zeros outside of it; what reads nothing that the kernel makes comes
 /// before the loops of a cascade. `words_first`: as the first dimension. `word`: where the operand lies
 /// in words, one of them.
-FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf of, const FormulaRef& operand,
+FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what, const FormulaRef& operand,
                   const FormulaRef& word, const ConeAxis& axis, int words_axis, bool words_first,
                   const WordDomain& domain, const Unit& unit) {
   for (auto& other : nests.cone.values)
     if (other.name == name) refuse("the name {} belongs to a value already", name);
   const ConeAxis words = nests.cone.axes[size_t(words_axis)];
   std::optional<WholeValue> whole;
-  if (of == WordsOf::values) whole = whole_value(nests, operand, name, axis);
+  if (what == WordsOf::values) whole = whole_value(nests, operand, name, axis);
   const FormulaRef& f = whole ? whole->element : operand;
   // Dimensions in the order of the first load that has them.
   std::vector<int> dims = whole ? whole->axes : std::vector<int>();
@@ -390,8 +390,15 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
                          nests.cone.axes[size_t(axis)].symbol);
     });
   };
-  for (size_t r = reduced.size(); r-- > 0;) {
-    const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
+  // (Words of which the last one would not be full come last.)
+  std::vector<int> order(reduced.rbegin(), reduced.rend());
+  std::ranges::stable_partition(order, [&](int of_sum) {
+    const Expr extent = nests.cone.axes[size_t(of_sum)].extent;
+    return extent.is_constant() && extent.value() % unit->k == 0;
+  });
+  for (const int in_words : order) {
+    const auto r = size_t(std::ranges::find(reduced, in_words) - reduced.begin());
+    const ConeAxis axis = nests.cone.axes[size_t(in_words)];
     if (!axis.extent.is_constant() || varies_with_holes(reduced[r])) continue;
     const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
     if (!loops) continue;
