@@ -475,7 +475,7 @@ bool DefaultScheduler::lies_beside(int s, const WindowedProduct& p) const {
   return std::ranges::any_of(p.outputs, [&](int a) {
     const Expr axis = axis_at(a).symbol;
     const auto& out = stage(s).components[0];
-    return step_of(nests_.cone, p.w->value, p.w->index, axis) == Step::contiguous &&
+    return step_of(nests_.cone, *p.w, axis) == Step::contiguous &&
            axis_at(a).extent.value() >= limits_.lanes &&
            (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
   });
