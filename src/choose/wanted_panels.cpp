@@ -116,7 +116,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const int64_t lanes = limits.lanes;
       if (!p) continue;
       const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
-      const int paired = p->beside ? -1 : paired_dim(cone, st, w, x, limits);
+      const int paired = p->beside && p->rows < 16 ? -1 : paired_dim(cone, st, w, x, limits);
       // (Words that are not full are made in the kernel.)
       if (paired >= 0 && cone.values[size_t(w.value)].shape[size_t(paired)].value() % 2 != 0) continue;
       const bool widened = bits(w.dtype) < 32 && windows && windows->window && paired < 0;
