@@ -18,12 +18,14 @@ void DefaultScheduler::units(bool copies) {
       if (!has_fold(stage(int(s)))) continue;
       const size_t before = nests_.cone.stages.size();
       const auto p = windowed_product(nests_.cone, stage(int(s)));
-      if (p && is_float(p->x->dtype)) {
+      if (p && bits(p->x->dtype) < 32) {
         const bool made = copies && fallback_ == Fallback::full && few_axis_.empty() && !is_tile_unit(unit) &&
                           words_of_values(name, unit);
         s += nests_.cone.stages.size() - before;
         // Copies of windows in words hold each element as often as windows overlap.
-        if (made || (p->window && p->depth * p->rows * p->run * p->images * 2 > limits_.l3 / 2)) continue;
+        if (made || (p->window && is_float(p->x->dtype) &&
+                     p->depth * p->rows * p->run * p->images * 2 > limits_.l3 / 2))
+          continue;
       }
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {

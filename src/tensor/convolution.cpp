@@ -92,22 +92,26 @@ Tensor convolve(std::string_view op, const Tensor& x, const Tensor& weight,
     for (size_t d = 0; d < n; d++) leading.push_back(weight.dim(int(2 + d)));
     return weight.reshape(leading, where);
   };
+  // Integers of 32 bits keep their type, as those of matmul do; sums of narrower ones are i64.
+  const auto sum_of = [&](const Tensor& products) {
+    return products.dtype() == DType::i32 ? fold(Op::add, "sum", products, summed, false, where)
+                                          : products.sum(summed, false, where);
+  };
   if (groups == 1) {
     summed = {2};
     kernel_axes(3);
-    return (windows.unsqueeze(1, where) * weight_as({out, part})).sum(summed, false, where);
+    return sum_of(windows.unsqueeze(1, where) * weight_as({out, part}));
   }
   if (part == Dim(1) && out == Dim(groups)) { // each channel by itself
     kernel_axes(2);
-    return (windows * weight_as({out})).sum(summed, false, where);
+    return sum_of(windows * weight_as({out}));
   }
   Dims split{shape[0], groups, 1, part}, joined{shape[0], out};
   split.insert(split.end(), shape.begin() + 2, shape.end());
   joined.insert(joined.end(), shape.begin() + 2, shape.begin() + 2 + long(n));
   summed = {3};
   kernel_axes(4);
-  Tensor y =
-      (windows.reshape(split, where) * weight_as({groups, out / groups, part})).sum(summed, false, where);
+  const Tensor y = sum_of(windows.reshape(split, where) * weight_as({groups, out / groups, part}));
   return y.reshape(joined, where);
 }
 
