@@ -4,33 +4,9 @@
 namespace luminal::python {
 namespace {
 
-// The part of DLPack's table of functions that is used here (dlpack.h, DLPackExchangeAPI, version 1).
-struct DLTensor {
-  void* data;
-  int32_t device[2], rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-  int64_t *shape, *strides;
-  uint64_t offset;
-};
-struct Exchange {
-  uint32_t major, minor;
-  const void* previous;
-  void (*managed[3])();
-  int (*describe)(void* object, DLTensor* to); // null where the library does not have it
-};
-
-const Exchange* exchange_of(nb::handle capsule) {
-  if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
-  const auto* table =
-      static_cast<const Exchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
-  return table->major == 1 && table->describe ? table : nullptr;
-}
-
 class Watch {
 public:
-  Watch(std::vector<size_t> places, nb::handle exchange)
-      : places_(std::move(places)), seen_(places_.size()), exchange_(exchange_of(exchange)) {}
+  explicit Watch(std::vector<size_t> places) : places_(std::move(places)), seen_(places_.size()) {}
 
   std::vector<size_t> changed(const nb::list& tensors) {
     std::vector<size_t> found;
@@ -75,9 +51,6 @@ private:
   }
 
   const void* address_of(PyObject* tensor) const {
-    if (DLTensor described; exchange_ && exchange_->describe(tensor, &described) == 0)
-      return static_cast<const char*>(described.data) + described.offset;
-    PyErr_Clear();
     const nb::object address = nb::steal(PyObject_CallMethodObjArgs(tensor, data_ptr_.ptr(), nullptr));
     if (!address) throw nb::python_error();
     return reinterpret_cast<const void*>(PyLong_AsUnsignedLongLongMask(address.ptr()));
@@ -85,7 +58,6 @@ private:
 
   std::vector<size_t> places_;
   std::vector<Seen> seen_;
-  const Exchange* exchange_;
   nb::str version_{"_version"}, data_ptr_{"data_ptr"};
 };
 
@@ -95,10 +67,9 @@ void bind_watch(nb::module_& m) {
   nb::class_<Watch>(m, "Watch",
                     "Looks at tensors of PyTorch whose values are kept elsewhere: another object, another "
                     "address or another version counter is a change.")
-      .def(nb::init<std::vector<size_t>, nb::handle>(), nb::arg("places"), nb::arg("exchange").none(),
-           nb::sig("def __init__(self, places: collections.abc.Sequence[int], exchange: object) -> None"),
-           "places: of the tensors in the lists that `changed` gets. exchange: "
-           "torch.Tensor.__dlpack_c_exchange_api__, or None.")
+      .def(nb::init<std::vector<size_t>>(), nb::arg("places"),
+           nb::sig("def __init__(self, places: collections.abc.Sequence[int]) -> None"),
+           "places: of the tensors in the lists that `changed` gets.")
       .def("changed", &Watch::changed, nb::arg("tensors"),
            nb::sig("def changed(self, tensors: list[typing.Any]) -> list[int]"),
            "Places whose tensors are not as they were at the last call; at the first one, all.");

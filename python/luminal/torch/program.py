@@ -205,9 +205,7 @@ class Program:
 
     def forget(self) -> None:
         """The next call reads all frozen tensors again."""
-        self.watch = pl.Watch(
-            sorted(self.frozen), getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-        )
+        self.watch = pl.Watch(sorted(self.frozen))
         self.loaded = False
 
     def load_changed(self, tensors: list[T]) -> None:
