@@ -138,6 +138,7 @@ class Program:
         dimensions = Dimensions(graph, ranges)
         sources: list[pl.Tensor] = []
         self.weights: dict[int, pl.Tensor] = {}
+        self.given = [index for index in range(len(self.inputs)) if index not in self.frozen]
         self.forget()
         with graph:
             lowering = Lowering(graph, dimensions.dim_of)
@@ -235,10 +236,9 @@ class Program:
         self.load_changed(tensors)
         addresses = []
         held = []  # copies live until the run is over
-        for index, (tensor, order) in enumerate(zip(tensors, self.orders)):
-            if index in self.frozen:
-                continue
-            lying = packed(tensor, order)
+        for index in self.given:
+            tensor = tensors[index]
+            lying = packed(tensor, self.orders[index])
             if lying is not tensor:
                 held.append(lying)
             addresses.append(lying.data_ptr())
