@@ -5,8 +5,9 @@
 #   [--rounds N] [--no-inductor]
 #
 # Weights are random, in f32. A network is made by torchvision or transformers and written as an ONNX
-# file, which ours, ONNX Runtime and OpenVINO read; "torch" is ours through torch.compile. With a budget
-# "tuned" is ours after a search of that many seconds. All run by turns; the time is the least of all.
+# file, which ours, ONNX Runtime and OpenVINO read; "torch" is ours through torch.compile, "frozen" the same
+# with the option freezing. With a budget "tuned" is ours after a search of that many seconds. All run by
+# turns; the time is the least of all.
 import argparse
 import json
 import math
@@ -118,9 +119,9 @@ def contenders(torch, name, batch, threads, arguments):
             print(f"{name}: {of}: {type(error).__name__}: {reason}", file=sys.stderr)
         first[of] = time.perf_counter() - begin
 
-    def compiled(backend):
+    def compiled(backend, **options):
         torch._dynamo.reset()
-        function = torch.compile(model, backend=backend)
+        function = torch.compile(model, backend=backend, options=options or None)
         return lambda: function(inputs)
 
     add("eager", lambda: lambda: model(inputs))
@@ -129,6 +130,7 @@ def contenders(torch, name, batch, threads, arguments):
     if arguments.budget:
         add("tuned", lambda: ours(path, inputs, threads, arguments.budget)[0])
     add("torch", lambda: compiled("luminal"))
+    add("frozen", lambda: compiled("luminal", freezing=True))
     if not arguments.no_inductor:
         add("inductor", lambda: compiled("inductor"))
     add("onnxruntime", lambda: onnx_runtime(path, inputs, threads))
@@ -193,7 +195,7 @@ def main():
                     times = timed(calls, arguments.rounds)
                 row = {"name": name, "batch": batch, "threads": threads, "first_s": first, "wrong": wrong}
                 row["ms"] = {of: 1e3 * seconds for of, seconds in times.items()}
-                peers = {of: t for of, t in times.items() if of not in ("ours", "tuned", "torch")}
+                peers = {of: t for of, t in times.items() if of not in ("ours", "tuned", "torch", "frozen")}
                 best = min(peers, key=peers.get)
                 ours_ = min(times[of] for of in ("ours", "tuned") if of in times)
                 row["ratio"], row["best_peer"] = peers[best] / ours_, best

@@ -10,6 +10,7 @@ void bind_subscript(nb::class_<Tensor>& tensor);
 void bind_graph(nb::module_& m);
 void bind_run(nb::module_& m, nb::class_<Graph>& graph);
 void bind_runner(nb::module_& m);
+void bind_watch(nb::module_& m);
 void bind_control(nb::module_& m, nb::class_<Graph>& graph);
 void bind_custom(nb::module_& m);
 void bind_passes(nb::module_& m);

@@ -152,4 +152,5 @@ NB_MODULE(_core, m) {
   bind_train_data(m);
   bind_train(m);
   bind_runner(m);
+  bind_watch(m);
 }

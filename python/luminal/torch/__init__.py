@@ -14,6 +14,7 @@ _PLACES = {
     "from_torch": "imported",
     "Imported": "imported",
     "NotSupported": "executor",
+    "reload": "backend",
     "report": "backend",
 }
 

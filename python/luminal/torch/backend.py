@@ -2,7 +2,9 @@
 # decompositions, to executors.
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import typing
 import weakref
 
@@ -30,6 +32,19 @@ SPACED = tuple(
 KEPT = ("silu.default", "embedding_dense_backward.default", "_unsafe_view.default", *SPACED)
 
 
+@contextlib.contextmanager
+def without_collector() -> typing.Iterator[None]:
+    """Tracing makes millions of objects that stay; looking through them for garbage again and again takes
+    a tenth of a first call."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 @functools.cache
 def decompositions() -> dict[T, T]:
     """PyTorch's way from all operators to the core ones."""
@@ -40,9 +55,20 @@ def decompositions() -> dict[T, T]:
     return table
 
 
-def compile_graph(module: T, inputs: T, options: Options) -> T:
+def unchanging() -> set[int]:
+    """Which inputs of the graph that AOTAutograd compiles are parameters and buffers that it does not
+    change."""
+    context = torch._guards.TracingContext.try_get()
+    facts = context.fw_metadata if context is not None else None
+    if facts is None:
+        return set()
+    return set(facts.static_input_indices) - set(facts.mutated_inp_runtime_indices)
+
+
+def compile_graph(module: T, inputs: T, options: Options, inference: bool = False) -> T:
     """A graph of AOTAutograd (pure, no aliases) as a function of a list of its inputs."""
-    executor = Executor(module, options)
+    frozen = unchanging() if inference and options.freezing else None
+    executor = Executor(module, options, frozen)
     made.append(weakref.ref(executor))
 
     def run(arguments: list[T]) -> list[T]:
@@ -62,14 +88,24 @@ def backend(
 ) -> T:
     """What torch.compile calls. mode and options: those of torch.compile; see docs/python.md."""
     compiler = functools.partial(compile_graph, options=Options.read(mode, options))
-    return aot_autograd(
+    make = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
-        inference_compiler=compiler,
+        inference_compiler=functools.partial(compiler, inference=True),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=False,
-    )(module, example_inputs)
+    )
+    with without_collector():
+        return make(module, example_inputs)
+
+
+def reload() -> None:
+    """Parameters that options={"freezing": True} packed are read again at the next call. Needed only after
+    a change that PyTorch does not count: through `.data`, `.detach().numpy()`, another process."""
+    for executor in (one() for one in made):
+        if executor is not None:
+            executor.reload()
 
 
 def report() -> str:

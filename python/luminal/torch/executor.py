@@ -60,7 +60,8 @@ def refusal(node: T) -> typing.Optional[str]:
 class Executor:
     """A graph of torch.fx, after AOTAutograd, as steps: programs, and nodes that PyTorch computes."""
 
-    def __init__(self, module: T, options: Options) -> None:
+    def __init__(self, module: T, options: Options, frozen: typing.Optional[set[int]] = None) -> None:
+        """frozen: which inputs are weights of the programs, and so are constants; None: nothing is."""
         self.module, self.options = module, options
         self.graph = module.graph
         self.inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
@@ -76,6 +77,10 @@ class Executor:
                 and isinstance(self.constants[node.name], torch.Tensor)
             ):
                 node.meta["val"] = self.constants[node.name]
+        self.frozen: set[T] = set()
+        if frozen is not None:
+            self.frozen = {node for index, node in enumerate(self.inputs) if index in frozen}
+            self.frozen |= {node for node in self.graph.nodes if node.op == "get_attr"}
         self.reasons: dict[str, tuple[str, str, str]] = (
             {}
         )  # node: (operator, line, why it stays in PyTorch)
@@ -162,7 +167,7 @@ class Executor:
             if not outputs:
                 continue
             try:
-                steps.append(Program(nodes, inputs, outputs, self.symbols, self.options))
+                steps.append(Program(nodes, inputs, outputs, self.symbols, self.options, self.frozen))
             except Failed as error:
                 if error.node is None:  # the whole part
                     error.nodes = [node for node in nodes if op_of(node) != "getitem"]
@@ -213,6 +218,12 @@ class Executor:
                 print(
                     f"luminal: {op} stays in PyTorch{' at ' + line if line else ''}: {why}", file=sys.stderr
                 )
+
+    def reload(self) -> None:
+        """Frozen tensors are read again at the next call."""
+        for step in self.steps:
+            if isinstance(step, Program):
+                step.forget()
 
     def report(self) -> str:
         """The steps in their order: reports of programs, and what PyTorch computes, with line and

@@ -16,6 +16,7 @@ class Options:
     max_error: float = 0
     fullgraph: bool = False
     progress: bool = False
+    freezing: bool = False
 
     @staticmethod
     def read(mode: typing.Optional[str], given: typing.Optional[dict[str, typing.Any]]) -> "Options":
@@ -39,6 +40,9 @@ class Options:
                 )
         if words.get("budget") and "mode" not in words:
             words["mode"] = "budget"
+        for name in ("fullgraph", "progress", "freezing"):
+            if not isinstance(words.get(name, False), bool):
+                raise ValueError(f"[torch.compile] {name} is True or False, not {words[name]!r}")
         options = Options(**words)
         if options.mode not in ("fast", "optimal", "budget"):
             raise ValueError(

@@ -59,6 +59,20 @@ def is_expanded(fake: T) -> bool:
     )
 
 
+def packed(tensor: T, order: typing.Optional[list[int]]) -> T:
+    """Row-major without gaps once its axes are in this order: the tensor, a view, or a copy."""
+    if order is not None:
+        tensor = tensor.permute(order)
+    if not tensor.is_contiguous() or tensor.is_neg():
+        tensor = tensor.resolve_neg().contiguous()
+    return tensor
+
+
+def can_freeze(node: T) -> bool:
+    fake = node.meta["val"]
+    return isinstance(fake, torch.Tensor) and all(isinstance(size, int) for size in fake.shape)
+
+
 class Output:
     """How a result is allocated: sizes and strides over the symbols' values."""
 
@@ -100,8 +114,11 @@ class Program:
         outputs: list[T],
         symbols: dict[str, tuple[int, int, int]],
         options: Options,
+        frozen: set[T],
     ) -> None:
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
+        self.frozen = {index for index, node in enumerate(inputs) if node in frozen and can_freeze(node)}
+        self.moved: set[int] = set()  # frozen ones that had changed at the last call
         self.options = options
         self.symbols = symbols  # name: (low, high, first size)
         self.highs = {
@@ -120,10 +137,17 @@ class Program:
         ranges = {name: (low, self.highs[name]) for name, (low, _, _) in self.symbols.items()}
         dimensions = Dimensions(graph, ranges)
         sources: list[pl.Tensor] = []
+        self.weights: dict[int, pl.Tensor] = {}
+        self.given = [index for index in range(len(self.inputs)) if index not in self.frozen]
+        self.forget()
         with graph:
             lowering = Lowering(graph, dimensions.dim_of)
-            for node, order in zip(self.inputs, self.orders):
-                sources.append(self.add_input(lowering, node, order))
+            for index, (node, order) in enumerate(zip(self.inputs, self.orders)):
+                source = self.add_input(lowering, node, order, index in self.frozen)
+                if index in self.frozen:
+                    self.weights[index] = source
+                else:
+                    sources.append(source)
             for node in self.nodes:
                 self.add(lowering, node)
             kept = []
@@ -151,7 +175,9 @@ class Program:
             except (pl.Error, pl.InternalError) as error:
                 raise Failed(None, f"it does not compile: {error}") from error
 
-    def add_input(self, lowering: Lowering, node: T, order: typing.Optional[list[int]]) -> pl.Tensor:
+    def add_input(
+        self, lowering: Lowering, node: T, order: typing.Optional[list[int]], frozen: bool
+    ) -> pl.Tensor:
         fake = node.meta["val"]
         if isinstance(fake, (torch.SymFloat, float)):
             source = lowering.graph.input((), dtype="f64", name=node.name)
@@ -159,13 +185,14 @@ class Program:
             return source
         type_ = type_of(fake)
         shape = lowering.sizes(type_.shape)
+        lying = shape if order is None else tuple(shape[axis] for axis in order)
+        if frozen:
+            source = lowering.graph.weight(node.name, lying, dtype=type_.dtype)
+        else:
+            source = lowering.graph.input(lying, dtype=type_.dtype, name=node.name)
         if order is None:
-            source = lowering.graph.input(shape, dtype=type_.dtype, name=node.name)
             lowering.values[node.name] = source
             return source
-        source = lowering.graph.input(
-            tuple(shape[axis] for axis in order), dtype=type_.dtype, name=node.name
-        )
         lowering.values[node.name] = source.permute(*[order.index(axis) for axis in range(len(order))])
         return source
 
@@ -177,6 +204,26 @@ class Program:
         except (pl.Error, NotImplementedError, TypeError, ValueError, IndexError) as error:
             raise Failed(node, f"{type(error).__name__}: {str(error).splitlines()[0][:200]}") from error
 
+    def forget(self) -> None:
+        """The next call reads all frozen tensors again."""
+        self.watch = pl.Watch(sorted(self.frozen))
+        self.loaded = False
+
+    def load_changed(self, tensors: list[T]) -> None:
+        """Weights whose tensors changed are read and packed again. One that changes from call to call
+        becomes an input, which is read at each."""
+        changed = self.watch.changed(tensors) if self.frozen else []
+        if self.loaded:
+            often = self.moved.intersection(changed)
+            self.moved = set(changed)
+            if often:
+                self.frozen -= often
+                self.build()
+                changed = self.watch.changed(tensors)
+        for index in changed:
+            self.weights[index].borrow(packed(tensors[index].detach(), self.orders[index]))
+        self.loaded = True
+
     def __call__(self, tensors: list[T], values: dict[str, int]) -> list[T]:
         for name in self.dims:
             if values[name] > self.highs[name]:
@@ -186,15 +233,15 @@ class Program:
                 }
                 self.build()
                 break
+        self.load_changed(tensors)
         addresses = []
         held = []  # copies live until the run is over
-        for tensor, order in zip(tensors, self.orders):
-            if order is not None:
-                tensor = tensor.permute(order)
-            if not tensor.is_contiguous() or tensor.is_neg():
-                tensor = tensor.resolve_neg().contiguous()
-                held.append(tensor)
-            addresses.append(tensor.data_ptr())
+        for index in self.given:
+            tensor = tensors[index]
+            lying = packed(tensor, self.orders[index])
+            if lying is not tensor:
+                held.append(lying)
+            addresses.append(lying.data_ptr())
         in_order = list(values.values())
         made = [result.allocate(in_order) for result in self.results]
         targets: list[T] = [None] * (max(self.places) + 1 if self.places else 0)

@@ -121,8 +121,10 @@ def var_mean(c: C, x: T, dim: T = None, *, correction: T = None, keepdim: bool =
 
 
 def scan(c: C, x: T, dim: int, function: typing.Callable[..., T]) -> T:
+    """PyTorch carries the partial results of f32 in f64 on the processor, and rounds each once."""
     x = c.tensor(x, c.dtype)
-    return function(x, axis_of(dim, x.ndim)) if x.ndim else x
+    wide = "f64" if c.dtype == "f32" else c.dtype
+    return c.tensor(function(c.tensor(x, wide), axis_of(dim, x.ndim)), c.dtype) if x.ndim else x
 
 
 @operator("aten.cumsum")
