@@ -25,8 +25,8 @@ struct Shape {
     return all;
   }
   std::vector<int64_t> w() const {
-    std::vector<int64_t> all = transposed ? std::vector<int64_t>{in, out / groups}
-                                          : std::vector<int64_t>{out, in / groups};
+    std::vector<int64_t> all =
+        transposed ? std::vector<int64_t>{in, out / groups} : std::vector<int64_t>{out, in / groups};
     all.insert(all.end(), size.size(), kernel);
     return all;
   }
@@ -78,10 +78,17 @@ void run(const Shape& s, Part part, const Arguments& arguments, Machine& machine
     const Array<float> ys = random_floats(product(results), 3);
     Tensor dy = g.tensor(y.shape());
     Tensor target = part == Part::forward ? y
-                          : part == Part::input ? gradients({y}, {x}, {.upstream = {dy}})[0]
-                                                : gradients({y}, {w}, {.upstream = {dy}})[0];
+                    : part == Part::input ? gradients({y}, {x}, {.upstream = {dy}})[0]
+                                          : gradients({y}, {w}, {.upstream = {dy}})[0];
     if (part == Part::input && getenv("CT") && !s.transposed)
-      target = conv_transpose(dy, w, {}, {.stride = std::vector<int64_t>(s.size.size(), s.stride), .padding = std::vector<int64_t>(s.size.size(), s.padding()),.output_padding = std::vector<int64_t>(s.size.size(), (s.size[0]+2*s.padding()-s.dilation*(s.kernel-1)-1)%s.stride),.dilation = std::vector<int64_t>(s.size.size(), s.dilation),.groups = s.groups});
+      target = conv_transpose(
+          dy, w, {},
+          {.stride = std::vector<int64_t>(s.size.size(), s.stride),
+           .padding = std::vector<int64_t>(s.size.size(), s.padding()),
+           .output_padding = std::vector<int64_t>(
+               s.size.size(), (s.size[0] + 2 * s.padding() - s.dilation * (s.kernel - 1) - 1) % s.stride),
+           .dilation = std::vector<int64_t>(s.size.size(), s.dilation),
+           .groups = s.groups});
     target.keep();
     x.borrow(xs.data(), size_t(xs.bytes()));
     w.borrow(ws.data(), size_t(ws.bytes()));
@@ -94,9 +101,10 @@ void run(const Shape& s, Part part, const Arguments& arguments, Machine& machine
     for (float value : target.data<float>()) sum += double(value) * double(turn++ % 7 + 1);
     const int64_t points = product(s.transposed ? s.x() : results);
     const double flops = 2.0 * double(points) * double(product(s.w())) / (s.transposed ? s.in : s.out);
-    std::vector<Contender> race_of{
-        {"ours", [&] { return timed([&] { g.execute(); }); }},
-        {"peak", {}, [&](double seconds) { return 1 / machine.probes->peak(search::Peak::f32, threads, seconds); }}};
+    std::vector<Contender> race_of{{"ours", [&] { return timed([&] { g.execute(); }); }},
+                                   {"peak", {}, [&](double seconds) {
+                                      return 1 / machine.probes->peak(search::Peak::f32, threads, seconds);
+                                    }}};
     const size_t sizes = s.size.size();
     const std::string ask = fmt::format(
         "x=torch.randn({});w=torch.randn({});g=torch.randn({});"
@@ -108,9 +116,12 @@ void run(const Shape& s, Part part, const Arguments& arguments, Machine& machine
         std::vector<int64_t>(sizes, 0), s.groups, std::vector<int64_t>(sizes, s.stride),
         std::vector<int64_t>(sizes, s.transposed ? 0 : s.padding()), std::vector<int64_t>(sizes, s.dilation),
         s.transposed ? "True" : "False", std::vector<int64_t>(sizes, 0), s.groups,
-        part == Part::forward ? ";f()" : part == Part::input ? ";b([True,False,False])" : ";b([False,True,False])");
+        part == Part::forward ? ";f()"
+        : part == Part::input ? ";b([True,False,False])"
+                              : ";b([False,True,False])");
     if (torch)
-      race_of.push_back({"torch", {}, [&](double seconds) { return torch->ask(ask_text(ask), threads, seconds); }});
+      race_of.push_back(
+          {"torch", {}, [&](double seconds) { return torch->ask(ask_text(ask), threads, seconds); }});
     race(race_of, arguments);
     Row row{.work = name, .threads = threads, .unit = "GFLOP/s", .ours = flops / race_of[0].low() * 1e-9};
     row.limit = 1 / race_of[1].low() * 1e-9;

@@ -242,6 +242,23 @@ bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
          std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
 }
 
+/// Do whole vectors lie side by side along the rows of results, and does another stage read more
+/// along these? Lanes that go across rows would gather that.
+bool DefaultScheduler::along_rows(int s, const WindowedProduct& p) const {
+  if (p.run % limits_.lanes || p.step != Step::contiguous) return false;
+  const Expr run = axis_at(p.kept.back()).symbol;
+  for (size_t other = 0; other < nests_.cone.stages.size(); other++) {
+    if (int(other) == s) continue;
+    bool reads = false;
+    visit_stage(stage(int(other)), [&](const Formula& f) {
+      reads |= f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input &&
+               step_of(nests_.cone, f.value, f.index, run) == Step::contiguous;
+    });
+    if (reads) return true;
+  }
+  return false;
+}
+
 /// Before the product: the windows' operand with the zeros around it, or only those of its elements
 /// that are read.
 void DefaultScheduler::whole_copy(const WindowedProduct& p) {
@@ -474,13 +491,13 @@ void DefaultScheduler::windows() {
         p->outputs, [&](int a) { return !blocks_of(nests_.cone, stage(int(s)), axis_at(a).symbol).empty(); });
     // A single panel, too, and rows of a transposed weight.
     const bool beside =
-        across || std::ranges::any_of(p->outputs, [&](int a) {
+        across || (!along_rows(int(s), *p) && std::ranges::any_of(p->outputs, [&](int a) {
           const Expr axis = axis_at(a).symbol;
           const auto& out = stage(int(s)).components[0];
           return step_of(nests_.cone, p->w->value, p->w->index, axis) == Step::contiguous &&
                  axis_at(a).extent.value() >= limits_.lanes &&
                  (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
-        });
+        }));
     if (frame(int(s), *p, beside)) {
       s++;
       continue;

@@ -69,8 +69,7 @@ struct Window {
 class WindowAdjoint {
 public:
   WindowAdjoint(Terms& t, const FoldAttr& fold, const Read& x, const Read& w) : t_(t), fold_(fold), w_(w) {
-    for (size_t a = 0; a < fold.space.size(); ++a)
-      axes_.push_back(axis_symbol(int(a), fold.space[a]));
+    for (size_t a = 0; a < fold.space.size(); ++a) axes_.push_back(axis_symbol(int(a), fold.space[a]));
     possible_ = find_axes(x);
   }
   bool possible() const { return possible_; }
@@ -315,8 +314,8 @@ private:
       const Window& window = windows_[w];
       // Taps are counted from the last one, so that indices rise with them.
       const Expr from = steps[w] + (run.shift - run.dilation * (run.taps - 1)) + taps[w] * run.dilation;
-      out.condition = logical_and(
-          out.condition, logical_and(ge(from, 0), lt(from, fold_.space[size_t(window.place)])));
+      out.condition =
+          logical_and(out.condition, logical_and(ge(from, 0), lt(from, fold_.space[size_t(window.place)])));
       set(window.place, from);
       if (window.tap >= 0)
         set(window.tap, place[w] + run.first + run.period * (run.taps - 1) - taps[w] * run.period);
