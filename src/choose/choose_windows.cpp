@@ -34,6 +34,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     const Formula* load = f.origin.empty() ? nullptr : converted_load(f);
     if (load) converted.try_emplace(load, &f);
   });
+  std::optional<WindowedProduct> found;
   for (int i = 0; i < 2; i++) {
     const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
     // (A load of words is no node of the graph: it has no name.)
@@ -80,9 +81,9 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     p.step = step_of(cone, x.value, x.index, cone.axes[size_t(p.kept.back())].symbol);
     p.window = !x.guard.is_constant(1) ||
                std::ranges::any_of(x.index, [](Expr e) { return symbols_of(e).size() > 1; });
-    return p;
+    if (!found || (p.window && !found->window)) found = std::move(p);
   }
-  return {};
+  return found;
 }
 
 namespace {
@@ -254,13 +255,27 @@ bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
   const auto step = [&](const Formula& f, int a) {
     return step_of(nests_.cone, f.value, f.index, axis_at(a).symbol);
   };
-  int64_t rows = 1;
-  for (int a : p.kept) rows *= axis_at(a).extent.value();
-  return rows >= fewest_turned && p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 &&
-         p.x->dtype == DType::f32 && p.w->dtype == DType::f32 &&
-         axis_at(p.outputs[0]).extent.value() >= limits_.lanes &&
+  return p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 && p.x->dtype == DType::f32 &&
+         p.w->dtype == DType::f32 && axis_at(p.outputs[0]).extent.value() >= limits_.lanes &&
          (p.window ? p.run < limits_.lanes : step(*p.x, p.summed.back()) == Step::near) &&
          std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
+}
+
+/// Do whole vectors lie side by side along the rows of results, and does another stage read more
+/// along these? Lanes that go across rows would gather that.
+bool DefaultScheduler::along_rows(int s, const WindowedProduct& p) const {
+  if (p.run % limits_.lanes || p.step != Step::contiguous) return false;
+  const Expr run = axis_at(p.kept.back()).symbol;
+  for (size_t other = 0; other < nests_.cone.stages.size(); other++) {
+    if (int(other) == s) continue;
+    bool reads = false;
+    visit_stage(stage(int(other)), [&](const Formula& f) {
+      reads |= f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input &&
+               step_of(nests_.cone, f.value, f.index, run) == Step::contiguous;
+    });
+    if (reads) return true;
+  }
+  return false;
 }
 
 /// Before the product: the windows' operand with the zeros around it, or only those of its elements
@@ -498,6 +513,9 @@ void DefaultScheduler::windows() {
     }
     const bool few = p->uses < 16;                              // too few to pay for copies of windows
     if (!few && fallback_ == Fallback::full && sums_rows(*p)) { // for turned_panels()
+      int64_t rows = 1;
+      for (int a : p->kept) rows *= axis_at(a).extent.value();
+      if (rows < fewest_turned) continue; // lanes along the sum, as all lies
       const size_t before = nests_.cone.stages.size();
       whole_copy(*p);
       s += nests_.cone.stages.size() - before;
@@ -505,7 +523,8 @@ void DefaultScheduler::windows() {
       continue;
     }
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
-    const bool across = has_panels(int(s), *p), beside = across || lies_beside(int(s), *p);
+    const bool across = has_panels(int(s), *p),
+               beside = across || (!along_rows(int(s), *p) && lies_beside(int(s), *p));
     const bool named = !p->origin.empty();
     const std::string read = value_at(p->x->value).name;
     if (frame(int(s), *p, beside)) {

@@ -135,6 +135,7 @@ private:
   bool framed(int s, const std::vector<std::string>& common);
   bool lanes_by_copy(int s);
   bool sums_rows(const WindowedProduct& product) const;
+  bool along_rows(int s, const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);
   static constexpr int64_t fewest_turned = 16; // rows that pay for turning what they share
   bool turned_panels(int s, const std::vector<std::string>& common);
