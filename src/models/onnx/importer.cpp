@@ -274,6 +274,7 @@ bool Importer::fold_node(Scope& scope, const NodeData& data, const Operator& row
     const auto found = inner.values.find(name);
     if (name.empty() || found == inner.values.end()) continue;
     found->second.tensor = Tensor();
+    found->second.quantised.scope = &scope;
     scope.values[name] = std::move(found->second);
   }
   return true;

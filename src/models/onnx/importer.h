@@ -25,6 +25,21 @@ struct KnownDims {
   bool scalar = false;
 };
 
+/// Integers and what is subtracted from them.
+struct Numbers {
+  Graph* graph = nullptr;
+  Tensor x, zero;                            ///< zero: one number, several along an axis, or undefined
+  std::optional<std::vector<int64_t>> zeros; ///< where they are known
+};
+struct Scope;
+/// That a value was made from integers times scales, by a node DequantizeLinear of the same graph.
+struct Quantised {
+  const NodeData* made_by = nullptr;
+  const Scope* scope = nullptr;
+  int64_t opset = 0;
+  int axis = 0;
+};
+
 /// A value of the file. A known one becomes a tensor when an operator asks for it.
 struct Value {
   std::string name;
@@ -34,6 +49,7 @@ struct Value {
   std::shared_ptr<const KnownDims> dims;
   std::set<std::string> depends; // inputs of the model that its numbers depend on
   bool carried = false;          // by a loop: it has no one value
+  Quantised quantised = {};
   bool known() const { return constant || dims; }
 };
 
@@ -106,7 +122,8 @@ public:
   void out(const Tensor& tensor) { out(0, tensor); }
   void out_constant(size_t i, HostTensor numbers, ElementType type);
   void out_dims(size_t i, Dims list, bool scalar);
-  void out_value(size_t i, Value value); ///< a value as it is, under this name
+  void out_value(size_t i, Value value);       ///< a value as it is, under this name
+  void made_from_integers(size_t i, int axis); ///< of a result that is there
 
   [[noreturn]] void refuse(const std::string& text) const;
   std::string title() const; ///< "node 'conv1' (Conv)"

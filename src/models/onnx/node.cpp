@@ -196,6 +196,9 @@ void Node::out(size_t i, const Tensor& tensor, ElementType type) {
   value.type = type == ElementType::undefined ? element_type_of(tensor.dtype()) : type;
   value.tensor = tensor;
 }
+void Node::made_from_integers(size_t i, int axis) {
+  if (wants(i)) scope_.values.at(data_.outputs[i]).quantised = {&data_, &scope_, opset_, axis};
+}
 void Node::out_constant(size_t i, HostTensor numbers, ElementType type) {
   if (!wants(i)) return;
   Value& value = result(i);

@@ -3,6 +3,7 @@
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
 #include "luminal/terms.h"
+#include "models/onnx/integers.h"
 #include "models/onnx/operators.h"
 #include "models/onnx/windows.h"
 #include <algorithm>
@@ -116,11 +117,16 @@ std::vector<int> kernel_axes(size_t axes) {
 
 } // namespace
 
-void MatMul(Node& n) { n.out(n.in(0).matmul(n.in(1)).cast(n.in(0).dtype())); }
+void MatMul(Node& n) {
+  if (const auto product = quantised_matmul(n)) return n.out(*product);
+  n.out(n.in(0).matmul(n.in(1)).cast(n.in(0).dtype()));
+}
 void Gemm(Node& n) {
   const Tensor a = n.integer("transA", 0) ? n.in(0).t() : n.in(0),
                b = n.integer("transB", 0) ? n.in(1).t() : n.in(1);
-  Tensor y = a.matmul(b);
+  const auto product =
+      n.integer("transA", 0) ? std::nullopt : quantised_matmul(n, n.integer("transB", 0) != 0);
+  Tensor y = product ? *product : a.matmul(b);
   const double alpha = n.number("alpha", 1), beta = n.number("beta", 1);
   if (alpha != 1) y = y * alpha;
   if (n.has(2)) y = y + (beta == 1 ? n.in(2) : n.in(2) * beta);
@@ -174,6 +180,8 @@ void Conv(Node& n) {
   const Tensor x = n.in(0), weight = n.in(1);
   const auto shape = n.extents(weight);
   if (shape.size() < 3) n.refuse("has a weight without sizes");
+  if (const auto sums = quantised_conv(n))
+    return n.out(n.has(2) ? *sums + along(n.in(2), 1, sums->rank()) : *sums);
   const size_t axes = shape.size() - 2;
   Windows w = windows_of(n, x, axes, n.integers("kernel_shape", last(shape, axes)));
   ConvOptions options;
