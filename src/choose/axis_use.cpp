@@ -21,6 +21,11 @@ Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr s
              : Step::strided;
 }
 
+Step step_of(const Cone& cone, const Formula& load, Expr symbol) {
+  const int elements = std::max(1, bits(load.dtype) / bits(cone.values[size_t(load.value)].dtype));
+  return step_of(cone, load.value, load.index, symbol, elements);
+}
+
 bool varies(std::span<const Expr> index, Expr symbol) {
   return std::ranges::any_of(index, [&](Expr e) { return depends_on(e, symbol); });
 }

@@ -11,6 +11,8 @@ enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 /// How the offset of `index` in the value moves with a symbol, counted in elements of which each
 /// takes up `width` of the value's.
 Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
+/// Of a load, which may read several elements as a word.
+Step step_of(const Cone& cone, const Formula& load, Expr symbol);
 
 /// Does one of the expressions vary with the symbol?
 bool varies(std::span<const Expr> index, Expr symbol);

@@ -6,6 +6,7 @@
 #include "choose/wanted_panels.h"
 #include "cone/formula.h"
 #include <algorithm>
+#include <ranges>
 
 namespace luminal::kernel {
 
@@ -67,8 +68,11 @@ void DefaultScheduler::split_panels(int s) {
     const ConeAxis axis = axis_at(a);
     int64_t columns = 0;
     visit_stage(stage(s), [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || f.index.empty()) return;
-      const Expr e = f.index.back();
+      if (f.kind != FormulaKind::load) return;
+      const auto last = std::ranges::find_if(
+          f.index | std::views::reverse, [](Expr e) { return !e.is_constant(); }); // (after it: of a word)
+      if (last == f.index.rend()) return;
+      const Expr e = *last;
       if (e.kind() == ExprKind::mod && e.args()[0] == axis.symbol && e.args()[1].is_constant())
         columns = e.args()[1].value();
     });
@@ -118,8 +122,10 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
       kept.push_back(&l);
   }
   const auto suits = [&](int load, const StageLoop& l) {
+    const Formula& f = *loads[size_t(load)];
+    const int64_t elements = std::max(1, bits(f.dtype) / bits(value_at(f.value).dtype)); // of a word
     return !moves(1 - load, l) && moves(load, l) &&
-           step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
+           step_of(nests_.cone, f.value, index[load], l.symbol, elements) == Step::contiguous;
   };
   // Lanes: one operand is contiguous there, and the other one does not move. Where somebody made
   // panels of it, in a panel, although the results may not are contiguous, too: then each tile is

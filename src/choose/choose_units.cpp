@@ -16,11 +16,17 @@ void DefaultScheduler::units(bool copies) {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       const std::string name = stage(int(s)).name;
       if (!has_fold(stage(int(s)))) continue;
-      // Copies of windows in words would hold each element as often as windows overlap.
-      if (const auto p = windowed_product(nests_.cone, stage(int(s)));
-          p && p->window && is_float(p->x->dtype))
-        continue;
       const size_t before = nests_.cone.stages.size();
+      const auto p = windowed_product(nests_.cone, stage(int(s)));
+      if (p && bits(p->x->dtype) < 32) {
+        const bool made = copies && fallback_ == Fallback::full && few_axis_.empty() && !is_tile_unit(unit) &&
+                          words_of_values(name, unit);
+        s += nests_.cone.stages.size() - before;
+        // Copies of windows in words hold each element as often as windows overlap.
+        if (made || (p->window && is_float(p->x->dtype) &&
+                     p->depth * p->rows * p->run * p->images * 2 > limits_.l3 / 2))
+          continue;
+      }
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {
         if (moves && few_axis_.empty() && words_in_tiles(name, unit)) s += nests_.cone.stages.size() - before;
@@ -85,6 +91,39 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
                      p->columns >= 2 * tile.n && p->deep >= tile.k;
   if (suits && decisions_.ask_whether(name + ".in_tiles", true)) return true;
   undo(std::move(attempt));
+  return false;
+}
+
+/// Do the last two of its kept axes lie inside of what is summed?
+bool DefaultScheduler::is_image(const WindowedProduct& p) const {
+  if (p.kept.size() < 2 || p.summed.empty() || p.step != Step::contiguous) return false;
+  const auto place = [&](int a) {
+    const auto reads = [&](Expr e) { return e == axis_at(a).symbol; };
+    return std::ranges::find_if(p.x->index, reads) - p.x->index.begin();
+  };
+  return place(p.kept[p.kept.size() - 2]) > place(p.summed.back());
+}
+
+/// The unit with copies of values in words, of which windows are read, or images: lanes that go along
+/// several dimensions.
+bool DefaultScheduler::words_of_values(const std::string& name, const std::string& unit) {
+  std::vector<std::string> words{name, unit};
+  for (const char* side : {".words", ".words2"}) {
+    words.push_back(nests_.free_name(name + side));
+    Attempt attempt = begin();
+    if (!try_add(DirectiveKind::unit_of_values, words)) continue;
+    const int s = nests_.stage(name);
+    const auto p = windowed_product(nests_.cone, stage(s));
+    const auto framed = [&] {
+      const WindowWays ways = window_ways(*p, limits_);
+      return takes_frame(nests_.cone, *p) &&
+             (ways.framed > ways.copied || has_panels(s, *p) || lies_beside(s, *p));
+    };
+    if (p && p->uses >= 16 && (p->window ? framed() : is_image(*p)) &&
+        decisions_.ask_whether(name + ".unit", true))
+      return true;
+    undo(std::move(attempt));
+  }
   return false;
 }
 

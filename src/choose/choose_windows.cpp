@@ -10,6 +10,22 @@
 
 namespace luminal::kernel {
 
+namespace {
+const ConeValue& value_of(const Cone& cone, const Formula& load) { return cone.values[size_t(load.value)]; }
+
+/// The symbols of a stage's axes in indices, the first index first; in one of them those of kept axes first.
+std::vector<Expr> axes_in_order(const Cone& cone, const Stage& st, const std::vector<Expr>& index) {
+  std::vector<Expr> out;
+  for (Expr e : index)
+    for (const bool kept : {true, false})
+      for (int a : st.axes)
+        if (const Expr symbol = cone.axes[size_t(a)].symbol;
+            symbol.is_symbol() && depends_on(e, symbol) && contains(st.components[0].axes, a) == kept)
+          out.push_back(symbol);
+  return out;
+}
+} // namespace
+
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& st) {
   const std::vector<const Formula*> loads = factors_of(st);
   if (loads.empty()) return {};
@@ -18,12 +34,16 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     const Formula* load = f.origin.empty() ? nullptr : converted_load(f);
     if (load) converted.try_emplace(load, &f);
   });
+  std::optional<WindowedProduct> found;
   for (int i = 0; i < 2; i++) {
     const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
+    // (A load of words is no node of the graph: it has no name.)
     const auto named = converted.find(&x);
-    if (named == converted.end()) continue;
+    const bool words = x.dtype == DType::u32 && value_of(cone, x).dtype == DType::u32;
+    if (named == converted.end() && !words) continue;
     WindowedProduct p;
-    p.x = &x, p.w = &w, p.origin = named->second->origin;
+    p.x = &x, p.w = &w;
+    if (!words) p.origin = named->second->origin;
     if (const auto other = converted.find(&w); other != converted.end())
       p.other_origin = other->second->origin;
     bool suits = true;
@@ -44,7 +64,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       p.outputs.push_back(a);
     }
     // The kept axes along which it is read, as they lie: the innermost one is a run.
-    for (Expr e : named->second->at)
+    for (Expr e : words ? axes_in_order(cone, st, x.index) : named->second->at)
       for (size_t a = 0; a < cone.axes.size(); a++) {
         if (cone.axes[a].symbol != e) continue;
         const bool kept = contains(st.components[0].axes, int(a));
@@ -61,9 +81,9 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     p.step = step_of(cone, x.value, x.index, cone.axes[size_t(p.kept.back())].symbol);
     p.window = !x.guard.is_constant(1) ||
                std::ranges::any_of(x.index, [](Expr e) { return symbols_of(e).size() > 1; });
-    return p;
+    if (!found || (p.window && !found->window)) found = std::move(p);
   }
-  return {};
+  return found;
 }
 
 namespace {
@@ -235,13 +255,27 @@ bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
   const auto step = [&](const Formula& f, int a) {
     return step_of(nests_.cone, f.value, f.index, axis_at(a).symbol);
   };
-  int64_t rows = 1;
-  for (int a : p.kept) rows *= axis_at(a).extent.value();
-  return rows >= fewest_turned && p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 &&
-         p.x->dtype == DType::f32 && p.w->dtype == DType::f32 &&
-         axis_at(p.outputs[0]).extent.value() >= limits_.lanes &&
+  return p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 && p.x->dtype == DType::f32 &&
+         p.w->dtype == DType::f32 && axis_at(p.outputs[0]).extent.value() >= limits_.lanes &&
          (p.window ? p.run < limits_.lanes : step(*p.x, p.summed.back()) == Step::near) &&
          std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
+}
+
+/// Do whole vectors lie side by side along the rows of results, and does another stage read more
+/// along these? Lanes that go across rows would gather that.
+bool DefaultScheduler::along_rows(int s, const WindowedProduct& p) const {
+  if (p.run % limits_.lanes || p.step != Step::contiguous) return false;
+  const Expr run = axis_at(p.kept.back()).symbol;
+  for (size_t other = 0; other < nests_.cone.stages.size(); other++) {
+    if (int(other) == s) continue;
+    bool reads = false;
+    visit_stage(stage(int(other)), [&](const Formula& f) {
+      reads |= f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input &&
+               step_of(nests_.cone, f.value, f.index, run) == Step::contiguous;
+    });
+    if (reads) return true;
+  }
+  return false;
 }
 
 /// Before the product: the windows' operand with the zeros around it, or only those of its elements
@@ -445,6 +479,23 @@ bool DefaultScheduler::lanes_by_copy(int s) {
   return true;
 }
 
+/// Does the other operand lie in panels?
+bool DefaultScheduler::has_panels(int s, const WindowedProduct& p) const {
+  return std::ranges::any_of(
+      p.outputs, [&](int a) { return !blocks_of(nests_.cone, stage(s), axis_at(a).symbol).empty(); });
+}
+
+/// Is it a single panel, or rows of a transposed weight?
+bool DefaultScheduler::lies_beside(int s, const WindowedProduct& p) const {
+  return std::ranges::any_of(p.outputs, [&](int a) {
+    const Expr axis = axis_at(a).symbol;
+    const auto& out = stage(s).components[0];
+    return step_of(nests_.cone, *p.w, axis) == Step::contiguous &&
+           axis_at(a).extent.value() >= limits_.lanes &&
+           (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
+  });
+}
+
 /// The operand of a product that is read through a window, shifted, spread or filled up at its
 /// ends, is copied in the order in which the product reads it (im2col), where that makes long runs
 /// of lanes out of short ones.
@@ -462,6 +513,9 @@ void DefaultScheduler::windows() {
     }
     const bool few = p->uses < 16;                              // too few to pay for copies of windows
     if (!few && fallback_ == Fallback::full && sums_rows(*p)) { // for turned_panels()
+      int64_t rows = 1;
+      for (int a : p->kept) rows *= axis_at(a).extent.value();
+      if (rows < fewest_turned) continue; // lanes along the sum, as all lies
       const size_t before = nests_.cone.stages.size();
       whole_copy(*p);
       s += nests_.cone.stages.size() - before;
@@ -469,22 +523,16 @@ void DefaultScheduler::windows() {
       continue;
     }
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
-    const bool across = std::ranges::any_of(
-        p->outputs, [&](int a) { return !blocks_of(nests_.cone, stage(int(s)), axis_at(a).symbol).empty(); });
-    // A single panel, too, and rows of a transposed weight.
-    const bool beside =
-        across || std::ranges::any_of(p->outputs, [&](int a) {
-          const Expr axis = axis_at(a).symbol;
-          const auto& out = stage(int(s)).components[0];
-          return step_of(nests_.cone, p->w->value, p->w->index, axis) == Step::contiguous &&
-                 axis_at(a).extent.value() >= limits_.lanes &&
-                 (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
-        });
+    const bool across = has_panels(int(s), *p),
+               beside = across || (!along_rows(int(s), *p) && lies_beside(int(s), *p));
+    const bool named = !p->origin.empty();
+    const std::string read = value_at(p->x->value).name;
     if (frame(int(s), *p, beside)) {
       s++;
+      if (!named && try_add(DirectiveKind::inline_, {read})) s--;
       continue;
     }
-    if (few || p->depth < 64 || (p->run == 1 && !across)) continue;
+    if (few || !named || p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(int(s), "windows", usual, {0, 1})) continue;
     const std::string product = stage(int(s)).name, origin = p->origin;

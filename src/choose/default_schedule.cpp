@@ -35,7 +35,12 @@ bool DefaultScheduler::try_add(DirectiveKind kind, std::vector<std::string> word
 
 void DefaultScheduler::add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
   Directive d{kind, std::move(words), std::move(numbers)};
-  apply(nests_, d);
+  try {
+    apply(nests_, d);
+  } catch (ScheduleFailure& failure) {
+    failure.text += fmt::format(": `{}`", to_string(d));
+    throw;
+  }
   schedule_.directives.push_back(std::move(d));
 }
 

@@ -68,6 +68,10 @@ private:
   bool one_body(int s, const ConeAxis& axis);
   void units(bool copies = true);
   bool copied_words(const std::string& name, const std::string& unit);
+  bool words_of_values(const std::string& name, const std::string& unit);
+  bool is_image(const WindowedProduct& product) const;
+  bool has_panels(int s, const WindowedProduct& product) const;
+  bool lies_beside(int s, const WindowedProduct& product) const;
   static bool is_tile_unit(const std::string& unit);
   bool words_in_tiles(const std::string& name, const std::string& unit);
   bool on_tiles(int s) const; // a unit with tile registers does its sum
@@ -131,6 +135,7 @@ private:
   bool framed(int s, const std::vector<std::string>& common);
   bool lanes_by_copy(int s);
   bool sums_rows(const WindowedProduct& product) const;
+  bool along_rows(int s, const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);
   static constexpr int64_t fewest_turned = 16; // rows that pay for turning what they share
   bool turned_panels(int s, const std::vector<std::string>& common);

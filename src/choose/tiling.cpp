@@ -95,15 +95,19 @@ private:
   struct Load {
     int value;
     std::vector<Expr> index; // over loops
+    int bits = 32;           // that are read at once
     double elements = 1;
     bool along(Expr symbol) const { return varies(index, symbol); }
-    Step step(const Cone& cone, Expr symbol) const { return step_of(cone, value, index, symbol); }
+    Step step(const Cone& cone, Expr symbol) const {
+      return step_of(cone, value, index, symbol,
+                     std::max(1, bits / luminal::bits(cone.values[size_t(value)].dtype)));
+    }
   };
 
   /// Loads of the first cache in whose time a vector comes that was read before: what passes by
   /// between two reads of an element pushes it out of the caches that do not hold all of that.
   double slower_caches(const StageNest& nest, const Load& load) const {
-    double bytes = std::max(1, bits(nests_.cone.values[size_t(load.value)].dtype) / 8);
+    double bytes = std::max(1, load.bits / 8);
     for (size_t i = nest.loops.size(); i-- > 0;) {
       const StageLoop& l = nest.loops[i];
       if (!l.symbol.is_symbol()) continue;
@@ -119,7 +123,7 @@ private:
     std::vector<Load> loads;
     visit(fold.body, [&](const Formula& f) {
       if (f.kind != FormulaKind::load || f.index.empty()) return;
-      Load load{f.value, over_loops(nest, f.index)};
+      Load load{f.value, over_loops(nest, f.index), bits(f.dtype)};
       if (std::ranges::any_of(loads,
                               [&](const Load& l) { return l.value == load.value && l.index == load.index; }))
         return;

@@ -5,6 +5,7 @@
 #include "choose/contraction.h"
 #include "cone/formula.h"
 #include "cone/layout.h"
+#include "loop/unit.h"
 #include <algorithm>
 
 namespace luminal::kernel {
@@ -19,10 +20,12 @@ struct Shape {
   bool beside = true; ///< results are contiguous along n
 };
 
+bool is_number(DType dtype) { return is_float(dtype) ? bits(dtype) <= 32 : bits(dtype) == 8; }
+
 std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& w, const Formula& x) {
   const ConeValue& value = cone.values[size_t(w.value)];
-  if (value.role != ValueRole::input || value.dtype != w.dtype || !is_float(w.dtype) || bits(w.dtype) > 32 ||
-      !is_float(x.dtype) || bits(x.dtype) > 32 || !w.guard.is_constant(1) || !value.layout.empty())
+  if (value.role != ValueRole::input || value.dtype != w.dtype || !is_number(w.dtype) ||
+      !is_number(x.dtype) || !w.guard.is_constant(1) || !value.layout.empty())
     return {};
   Shape shape;
   size_t read = 0;
@@ -81,6 +84,28 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
 
 } // namespace
 
+namespace {
+/// The dimension of w along which neighbours of it meet neighbours of x in a dot instruction, and how many;
+/// -1: there is none.
+std::pair<int, int64_t> words_dim(const Cone& cone, const Stage& st, const Formula& w, const Formula& x,
+                                  const MachineLimits& limits) {
+  const Unit* unit = nullptr;
+  for (const std::string& name : limits.units)
+    if (const Unit* u = find_lane_unit(name); u && !unit)
+      if ((u->a.dtype == w.dtype && u->b.dtype == x.dtype) ||
+          (u->a.dtype == x.dtype && u->b.dtype == w.dtype))
+        unit = u;
+  const std::vector<Expr>& shape = cone.values[size_t(w.value)].shape;
+  for (size_t d = 0; unit && d < w.index.size(); d++)
+    if (w.index[d].is_symbol() && contains(x.index, w.index[d]) && shape[d].is_constant() &&
+        shape[d].value() >= unit->k && std::ranges::any_of(reduced_axes(st), [&](int a) {
+          return cone.axes[size_t(a)].symbol == w.index[d];
+        }))
+      return {int(d), unit->k};
+  return {-1, 1};
+}
+} // namespace
+
 int64_t few_rows_tile(int64_t rows, bool narrow) { return rows > 6 && narrow ? 4 : rows < 16 ? rows : 0; }
 
 std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits) {
@@ -96,15 +121,24 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const int64_t lanes = limits.lanes;
       if (!p) continue;
       const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
-      const bool widened = bits(w.dtype) < 32 && windows && windows->window;
-      if (x.dtype != DType::f32 && !widened) continue;
+      // (Floats: few rows read them as they lie. Words that are not full are made in the kernel.)
+      const bool bytes_along_rows = !is_float(w.dtype) && p->dim + 1 == int(w.index.size());
+      const auto [in_words, word] = p->beside && p->rows < 16 && !bytes_along_rows
+                                        ? std::pair(-1, int64_t{1})
+                                        : words_dim(cone, st, w, x, limits);
+      const bool wordy = in_words >= 0;
+      if (wordy && cone.values[size_t(w.value)].shape[size_t(in_words)].value() % word != 0) continue;
+      const bool widened = is_float(w.dtype) && bits(w.dtype) < 32 && windows && windows->window && !wordy;
+      if (x.dtype != DType::f32 && !widened && !wordy) continue;
       // What is used few times is read once, as it lies; small things are in reach anyhow.
       const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(w.dtype) / 8);
-      if (p->rows < 4 || p->depth < 16 || p->n < lanes || bytes <= limits.l1) continue;
+      if ((p->rows < 4 && !(wordy && bytes_along_rows)) || p->depth < 16 || p->n < lanes ||
+          bytes <= limits.l1)
+        continue;
       // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where
       // they come from memory. Narrow weights are unpacked for each tile of rows: from some dozens
       // on they are unpacked once (for_many_rows).
-      const bool narrow = bits(w.dtype) < 32 && !widened, few = p->rows < 16 || narrow;
+      const bool narrow = bits(w.dtype) < 32 && !widened && !wordy, few = (p->rows < 16 && !wordy) || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       bool framed = false;
       if (!p->beside) {
@@ -125,7 +159,9 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         columns = 3 * lanes; // none is half empty
       while (columns > lanes && columns / 2 >= p->n) columns /= 2;
       // Windows pass all of a panel for each tile of a row: from the second cache.
-      if (framed && columns > 2 * lanes && p->depth * columns * 4 > limits.l2 * 5 / 8) columns = 2 * lanes;
+      const int64_t element = wordy ? bits(w.dtype) / 8 : 4;
+      if (framed && columns > 2 * lanes && p->depth * columns * element > limits.l2 * 5 / 8)
+        columns = 2 * lanes;
       const int64_t tile_rows = few_rows_tile(p->rows, narrow);
       while (columns > lanes && (tile_rows + 1) * (columns / lanes) + 1 > limits.vector_registers)
         columns = columns > 2 * lanes ? 2 * lanes : lanes;
@@ -134,7 +170,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // faster.)
         wishes.push_back({w.value, p->dim, columns,
                           framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
-                          widened});
+                          widened, in_words, word});
       break;
     }
   }

@@ -16,6 +16,10 @@ struct PanelWish {
   int padded = -1;
   /// as f32: a convolution multiplies each of them so often that no conversion stands in its loops
   bool widened = false;
+  /// The dimension of which so many neighbours are a word of a dot instruction: [d / columns, ...
+  /// e / word, ..., d % columns, e % word]; -1: none.
+  int in_words = -1;
+  int64_t word = 1;
   bool operator==(const PanelWish&) const = default;
 };
 /// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a

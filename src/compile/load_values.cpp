@@ -99,7 +99,8 @@ std::vector<NodeId> load_time_values(const Region& region) {
   for (NodeId id : nodes) {
     if (!source.contains(id) || !dynamic_readers.contains(id)) continue;
     NodeId value = id; // views and conversions stay with the reader
-    while (f[value].kind == NodeKind::view && std::get<ViewAttr>(f[value].attr).holes.empty())
+    while ((f[value].kind == NodeKind::view && std::get<ViewAttr>(f[value].attr).holes.empty()) ||
+           f[value].kind == NodeKind::cast)
       value = f[value].inputs[0];
     const Node& node = f[value];
     if (node.is_tuple() || node.kind == NodeKind::fence || is_free(node) || node.kind == NodeKind::input ||

@@ -17,6 +17,8 @@ struct Wish {
   int dim;
   int64_t columns;
   bool widened; ///< to f32
+  int in_words; ///< a dimension, or -1
+  int64_t word; ///< elements of one
   bool operator==(const Wish&) const = default;
 };
 struct Wishes {
@@ -54,10 +56,10 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
   Region load = region;
   load.given = {f.params.begin(), f.params.end()};
   load.wanted = known_step.load_values;
-  // What load steps read, too, stays as it is.
-  std::set<NodeId> kept;
+  // What load steps read, too, stays as it is, but for words: their sums are made once.
+  std::set<NodeId> kept, read_at_load;
   for (NodeId id : needed_nodes(load))
-    for (NodeId input : f[id].inputs) kept.insert(input);
+    for (NodeId input : f[id].inputs) read_at_load.insert(input);
   for (const auto& result : f.results) kept.insert(result.value);
   for (NodeId id : load.wanted)
     if (!f[id].is_tuple() && f[id].kind != NodeKind::get) constants.insert(id);
@@ -96,7 +98,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
         kept.insert(id);
         continue;
       }
-      const Wish own{wish->dim, wish->columns, wish->widened};
+      const Wish own{wish->dim, wish->columns, wish->widened, wish->in_words, wish->word};
       const auto [earlier, fresh] = wishes.try_emplace(id, own);
       if ((!fresh && earlier->second != own) || (own.widened && !widens(id))) kept.insert(id);
       if (wish->padded < 0 || copies.contains(id)) continue; // (sums beside the image are made at load)
@@ -104,7 +106,9 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
       padded[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
     }
   }
-  for (NodeId id : kept) wishes.erase(id);
+  std::erase_if(wishes, [&](const auto& wish) {
+    return kept.contains(wish.first) || (read_at_load.contains(wish.first) && wish.second.in_words < 0);
+  });
   std::map<NodeId, std::vector<PaddingRegion>> regions;
   for (auto [fold, constant] : padded)
     if (auto found = padding_regions_of(f, fold); !found.empty() && wishes.contains(constant))
@@ -159,33 +163,37 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     }
     const auto wish = wishes.find(id);
     if (wish == wishes.end()) continue;
-    const auto [dim, columns, widened] = wish->second;
+    const auto [dim, columns, widened, in_words, word] = wish->second;
     const Shape shape = f[id].type().shape;
     const DType dtype = f[id].type().dtype;
     const Expr n = shape[size_t(dim)];
-    // [n / columns, the others, n % columns], and the view that turns it back.
+    // [n / columns, the others, n % columns], those of a word last, and the view that turns it back.
     ViewAttr panels, back;
     panels.shape.push_back(ceildiv(n, columns));
     for (size_t d = 0; d < shape.size(); d++)
-      if (int(d) != dim) panels.shape.push_back(shape[d]);
+      if (int(d) != dim) panels.shape.push_back(int(d) == in_words ? floordiv(shape[d], word) : shape[d]);
     panels.shape.push_back(columns);
-    const Expr block = axis_symbol(0, panels.shape[0]),
-               place = axis_symbol(int(panels.shape.size()) - 1, panels.shape.back());
-    for (size_t d = 0, next = 1; d < shape.size(); d++) {
+    const size_t last = panels.shape.size() - 1;
+    if (in_words >= 0) panels.shape.push_back(word);
+    const auto axis = [&](size_t d) { return axis_symbol(int(d), panels.shape[d]); };
+    const Expr row = axis(0) * columns + axis(last);
+    for (size_t d = 0, next = 1; d < shape.size(); d++)
       if (int(d) == dim)
-        panels.map.push_back(block * columns + place);
-      else {
-        panels.map.push_back(axis_symbol(int(next), panels.shape[next]));
-        next++;
-      }
-    }
-    if (n.value() % columns) panels.predicate = lt(block * columns + place, n);
+        panels.map.push_back(row);
+      else if (int(d) == in_words)
+        panels.map.push_back(axis(next++) * word + axis(last + 1));
+      else
+        panels.map.push_back(axis(next++));
+    if (n.value() % columns) panels.predicate = lt(row, n);
     back.shape = shape;
     const Expr at = axis_symbol(dim, n);
     back.map.push_back(floordiv(at, columns));
-    for (size_t d = 0; d < shape.size(); d++)
-      if (int(d) != dim) back.map.push_back(axis_symbol(int(d), shape[d]));
+    for (size_t d = 0; d < shape.size(); d++) {
+      const Expr e = axis_symbol(int(d), shape[d]);
+      if (int(d) != dim) back.map.push_back(int(d) == in_words ? floordiv(e, word) : e);
+    }
     back.map.push_back(mod(at, columns));
+    if (in_words >= 0) back.map.push_back(mod(axis_symbol(in_words, shape[size_t(in_words)]), word));
     const std::string name =
         f[id].kind == NodeKind::input ? std::get<InputAttr>(f[id].attr).name : f[id].name;
     const bool copy = f[id].kind == NodeKind::fence; // at each step, or at load in its own order

@@ -14,12 +14,10 @@
 namespace luminal {
 namespace {
 
-using Point = std::vector<int64_t>;
 using Tensors = std::vector<HostTensor>;
 
 using Scalars = RoundedDomain; // loads, casts and operations of the table on one element
 using Number = Scalars::Value;
-using Numbers = std::vector<Number>;
 
 Number load(const HostTensor& t, int64_t at) { return Scalars::load(t.dtype, t.data.data(), at); }
 void store(HostTensor& t, int64_t at, Number x) {
@@ -33,21 +31,6 @@ Number apply(const RowOrUserOp& op, DType type, Number a, Number b = {}, Number 
   Number out;
   Scalars::apply(op, type, 1, &out, args);
   return out;
-}
-
-/// Calls f for every point of a box, the last axis fastest.
-template <class F> void each(const Point& extents, F f) {
-  if (std::ranges::find(extents, 0) != extents.end()) return;
-  Point p(extents.size(), 0);
-  for (size_t d = 1; d > 0;) {
-    f(p);
-    for (d = p.size(); d > 0 && ++p[d - 1] == extents[d - 1]; --d) p[d - 1] = 0;
-  }
-}
-int64_t flat(const Point& p, const Point& extents) {
-  int64_t at = 0;
-  for (size_t d = 0; d < p.size(); ++d) at = at * extents[d] + p[d];
-  return at;
 }
 
 /// One evaluation of one function.
@@ -67,7 +50,6 @@ struct Evaluation {
     for (size_t k = first; k < f[id].inputs.size(); ++k) list.push_back(in(id, k));
     return list;
   }
-
   int64_t value(NodeId id, Expr e, const Point& axes = {}, const Point& holes = {}) const {
     try {
       return naive_index(e, bindings.symbols, axes, holes);
@@ -144,11 +126,10 @@ struct Evaluation {
     })};
   }
   Tensors eval(NodeId id, const MapAttr& a) {
-    const size_t arity = f[id].inputs.size();
+    const DType type = in(id, f[id].inputs.size() - 1).dtype;
     return {filled(id, 0, [&](const Point&, int64_t n) {
       Number x[3] = {};
-      for (size_t k = 0; k < arity; ++k) x[k] = load(in(id, k), n);
-      const DType type = in(id, arity - 1).dtype;
+      for (size_t k = 0; k < f[id].inputs.size(); ++k) x[k] = load(in(id, k), n);
       if (a.user_op.empty()) return apply(a.op, type, x[0], x[1], x[2]);
       return apply(*find_user_op(a.user_op), type, x[0], x[1], x[2]);
     })};
@@ -190,12 +171,12 @@ struct Evaluation {
       std::vector<int> used = a.monoid.dependencies(c), axes = result_axes(a, c);
       used.push_back(c);
       const TypedMonoid monoid(part_of(a.monoid, used));
-      Numbers start, e(used.size()), work(combine_work<Scalars>(monoid));
+      std::vector<Number> start, e(used.size()), work(combine_work<Scalars>(monoid));
       for (auto& part : monoid.components) start.push_back(identity_value<Scalars>(part.op, part.dtype));
       results.push_back(filled(id, size_t(c), [&](const Point& p, int64_t) {
         Point point(a.space.size(), 0); // axes that the component does not vary with stay 0
         for (size_t d = 0; d < axes.size(); ++d) point[size_t(axes[d])] = p[d];
-        Numbers state = start;
+        std::vector<Number> state = start;
         visit(point, [&] {
           for (size_t u = 0; u < used.size(); ++u)
             e[u] = at(in(id, size_t(used[u])), point, a.body_axes[size_t(used[u])]);
@@ -248,7 +229,6 @@ struct Evaluation {
   Tensors eval(NodeId id, const CollectiveAttr&) { return {in(id, 0)}; } // of one member
   Tensors eval(NodeId id, const GetAttr& a) { return {values[f[id].inputs[0]][size_t(a.index)]}; }
   Tensors eval(NodeId id, const FenceAttr&) { return {in(id, 0)}; }
-
   Tensors call(const std::string& name, Tensors given) const {
     return Evaluation{module, *module.find(name), bindings, std::move(given)}.results();
   }
@@ -312,9 +292,8 @@ std::map<std::string, HostTensor> interpret_naively(const Module& module, const 
   Evaluation run{module, entry, bindings, {}};
   for (NodeId id : entry.params)
     run.arguments.push_back(bindings.inputs.at(std::get<InputAttr>(entry[id].attr).name));
-  const Tensors results = run.results();
   std::map<std::string, HostTensor> named;
-  for (size_t k = 0; k < results.size(); ++k) named[entry.results[k].name] = results[k];
+  for (size_t k = 0; const HostTensor& result : run.results()) named[entry.results[k++].name] = result;
   return named;
 }
 

@@ -303,9 +303,11 @@ void apply(Nests& nests, const Directive& d) {
     return;
   }
   case DirectiveKind::unit:
+  case DirectiveKind::unit_of_values:
     if (w.size() > 4) refuse("a dot instruction has two operands");
     for (size_t i = 2; i < w.size(); i++) check_loop_name(nests, w[i]);
-    return use_unit(nests, w[0], w[1], std::span(w).subspan(2));
+    return use_unit(nests, w[0], w[1], std::span(w).subspan(2),
+                    d.kind == DirectiveKind::unit ? WordsOf::reads : WordsOf::values);
   case DirectiveKind::segments:
     if (!d.numbers.empty() && d.numbers[0] != 1 && d.numbers[0] != 2) refuse("1 or 2 is expected");
     return segments(nests, w[0], w[1], d.numbers.empty() ? SegmentEnds::changes : SegmentEnds(d.numbers[0]));

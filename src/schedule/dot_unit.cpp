@@ -5,6 +5,7 @@
 #include "loop/unit.h"
 #include "schedule/nest.h"
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace luminal::kernel {
 namespace {
@@ -177,18 +178,63 @@ FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, con
   return bits(x->dtype) == width ? formula_bitcast(width == 8 ? DType::u8 : DType::u16, x) : x;
 }
 
+/// A value at axes of its own, all of its elements, and where a sum reads it.
+struct WholeValue {
+  FormulaRef element;
+  std::vector<int> axes;
+  std::vector<Expr> index; // by those axes
+  Expr guard = 1;
+};
+
+/// Is the operand a value of known size with the axis as one of its dimensions?
+bool is_value_along(const Nests& nests, const FormulaRef& f, const ConeAxis& axis) {
+  if (f->kind != FormulaKind::load || depends_on(f->guard, axis.symbol)) return false;
+  const ConeValue& value = nests.cone.values[size_t(f->value)];
+  const auto depending = std::ranges::count_if(f->index, [&](Expr e) { return depends_on(e, axis.symbol); });
+  return f->dtype == value.dtype && depending == 1 && std::ranges::count(f->index, axis.symbol) == 1 &&
+         std::ranges::all_of(value.shape, [](Expr e) { return e.is_constant(); });
+}
+
+/// Of such an operand.
+WholeValue whole_value(Nests& nests, const FormulaRef& f, const std::string& name, const ConeAxis& axis) {
+  WholeValue out{nullptr, {}, {}, f->guard};
+  std::vector<Expr> own;
+  for (size_t d = 0; d < f->index.size(); d++) {
+    const Expr e = f->index[d], extent = nests.cone.values[size_t(f->value)].shape[d];
+    if (e == axis.symbol) {
+      own.push_back(e);
+      out.axes.push_back(
+          int(std::ranges::find(nests.cone.axes, axis.name, &ConeAxis::name) - nests.cone.axes.begin()));
+    } else if (extent.is_constant(1)) {
+      own.push_back(0);
+      continue;
+    } else {
+      const std::string dim = nests.free_name(fmt::format("{}_{}", name, d));
+      own.push_back(Expr::symbol(dim, {0, extent.value() - 1}));
+      out.axes.push_back(int(nests.cone.axes.size()));
+      nests.cone.axes.push_back({dim, extent, own.back()});
+    }
+    out.index.push_back(e);
+  }
+  out.element = formula_load(f->value, f->dtype, std::move(own), 1);
+  return out;
+}
+
 /// A copy of an operand in words: a stage of its own, and the load of a word of it. What knows all
 /// axes of the domain has zeros outside of it; what reads nothing that the kernel makes comes
 /// before the loops of a cascade. `words_first`: as the first dimension. `word`: where the operand lies
 /// in words, one of them.
-FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f,
+FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what, const FormulaRef& operand,
                   const FormulaRef& word, const ConeAxis& axis, int words_axis, bool words_first,
                   const WordDomain& domain, const Unit& unit) {
   for (auto& other : nests.cone.values)
     if (other.name == name) refuse("the name {} belongs to a value already", name);
   const ConeAxis words = nests.cone.axes[size_t(words_axis)];
+  std::optional<WholeValue> whole;
+  if (what == WordsOf::values) whole = whole_value(nests, operand, name, axis);
+  const FormulaRef& f = whole ? whole->element : operand;
   // Dimensions in the order of the first load that has them.
-  std::vector<int> dims;
+  std::vector<int> dims = whole ? whole->axes : std::vector<int>();
   const auto note = [&](Expr e) {
     for (int a : nests.cone.stages[size_t(stage)].axes)
       if (nests.cone.axes[size_t(a)].symbol.is_symbol() && depends_on(e, nests.cone.axes[size_t(a)].symbol) &&
@@ -200,10 +246,10 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
     for (Expr e : part.index) note(e);
     note(part.guard);
   });
-  if (words_first)
+  if (words_first && !whole)
     std::ranges::stable_partition(dims,
                                   [&](int a) { return nests.cone.axes[size_t(a)].symbol == axis.symbol; });
-  const bool inside_domain = !domain.some.is_constant(1) &&
+  const bool inside_domain = !whole && !domain.some.is_constant(1) &&
                              std::ranges::all_of(domain.axes, [&](int a) { return contains(dims, a); });
   bool of_kernel = false;
   visit(f, [&](const Formula& part) {
@@ -246,7 +292,11 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   part.axes = stage_of_copy.axes;
   std::ranges::sort(part.axes);
   part.out = nests.add_value(std::move(value));
-  const FormulaRef load = formula_load(part.out, DType::u32, part.index);
+  FormulaRef load = formula_load(part.out, DType::u32, part.index);
+  if (whole) {
+    for (Expr& e : whole->index) e = luminal::substitute(e, {{axis.symbol, words.symbol}});
+    load = formula_load(part.out, DType::u32, std::move(whole->index), whole->guard);
+  }
   stage_of_copy.components.push_back(std::move(part));
   StageNest nest = nests.fresh(stage_of_copy);
   const bool first = nests.stages[size_t(stage)].cascade != 0 && !of_kernel;
@@ -298,13 +348,13 @@ bool fits(DType from, DType to) { return from == to || (from == DType::u4 && bit
 } // namespace
 
 void use_unit(Nests& nests, const std::string& stage_name, const std::string& unit_name,
-              std::span<const std::string> copies) {
+              std::span<const std::string> copies, WordsOf of) {
   // Steps of a unit with tile registers are those of its lane unit until the loops are made.
   const std::optional<Unit> described = find_unit(unit_name);
   const bool tiles = described && described->tiles;
   const Unit* unit = find_lane_unit(tiles ? described->lane_unit : unit_name);
   if (!unit) refuse("there is no dot instruction {}", unit_name);
-  if (tiles && copies.size() != 1) refuse("{} reads one copy in words", unit_name);
+  if (tiles && (copies.size() != 1 || of == WordsOf::values)) refuse("{} reads one copy in words", unit_name);
   int s = nests.stage(stage_name);
   Stage stage = nests.cone.stages[size_t(s)];
   StageNest& nest = nests.stages[size_t(s)];
@@ -340,8 +390,15 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
                          nests.cone.axes[size_t(axis)].symbol);
     });
   };
-  for (size_t r = reduced.size(); r-- > 0;) {
-    const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
+  // (Words of which the last one would not be full come last.)
+  std::vector<int> order(reduced.rbegin(), reduced.rend());
+  std::ranges::stable_partition(order, [&](int of_sum) {
+    const Expr extent = nests.cone.axes[size_t(of_sum)].extent;
+    return extent.is_constant() && extent.value() % unit->k == 0;
+  });
+  for (const int in_words : order) {
+    const auto r = size_t(std::ranges::find(reduced, in_words) - reduced.begin());
+    const ConeAxis axis = nests.cone.axes[size_t(in_words)];
     if (!axis.extent.is_constant() || varies_with_holes(reduced[r])) continue;
     const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
     if (!loops) continue;
@@ -368,6 +425,9 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       if (has_columns(a) == has_columns(b) || !stage.domain.is_constant(1)) continue;
       word = std::exchange(has_columns(a) ? x : y, nullptr);
     }
+    if (of == WordsOf::values &&
+        !((x || is_value_along(nests, a, axis)) && (y || is_value_along(nests, b, axis))))
+      continue;
     if (size_t(!x) + size_t(!y) != copies.size() || (!copies.empty() && words == 1)) continue;
     if (is_float(accumulator) && words * unit->k < extent) {
       // One more step, of a word that ends with zeros: then all that is summed up comes from the
@@ -418,7 +478,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       size_t next = 0;
       for (auto& [operand, from] : {std::pair(&x, &a), std::pair(&y, &b)})
         if (!*operand) {
-          *operand = copied(nests, s, copies[next++], *from, word, axis, position, tiles, domain, *unit);
+          *operand = copied(nests, s, copies[next++], of, *from, word, axis, position, tiles, domain, *unit);
           s++;
         }
       fold.body = formula_user_op(unit->name, accumulator, {formula_constant(accumulator, 0), x, y});

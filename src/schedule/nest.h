@@ -153,8 +153,10 @@ enum class SegmentEnds : uint8_t {
 void segments(Nests& nests, const std::string& stage, const std::string& axis, SegmentEnds at);
 /// Two stages, of the first `count` elements of a constant axis and of the rest.
 void split_at(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
+/// What copies of operands in words hold: each element that the sum reads, or the value it reads them from.
+enum class WordsOf : uint8_t { reads, values };
 void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
-              std::span<const std::string> copies); // dot_unit.cpp
+              std::span<const std::string> copies, WordsOf of); // dot_unit.cpp
 
 // ---- groups of lanes (lanes.cpp) ----
 void distribute_over_lanes(Nests& nests, const Directive& directive);

@@ -59,6 +59,9 @@
 //                                         packed so is packed by a new stage COPY; zeros fill the
 //                                         last word of an axis. A unit with tile registers reads the
 //                                         operand along which the results are contiguous from a COPY
+//   unit_of_values STAGE DESCRIPTOR COPY [COPY]
+//                                         the same, but a COPY holds the value that an operand reads, each
+//                                         element once: windows of it are read from there
 //   serial POINTS [WORKERS]               a launch of at most POINTS points runs on at most WORKERS
 //                                         workers, or on one;
 //                                         of several such directives the least number of workers counts
@@ -134,6 +137,7 @@ enum class DirectiveKind : uint8_t {
   prefetch,
   stream,
   unit,
+  unit_of_values,
   roles,
   serial,
   segments,

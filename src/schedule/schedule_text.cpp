@@ -41,6 +41,8 @@ constexpr Form forms[] = {
     {DirectiveKind::prefetch, "prefetch", 3, true, 1, 1, "prefetch STAGE VALUE LOOP [INNER] DISTANCE"},
     {DirectiveKind::stream, "stream", 1, false, 0, 0, "stream VALUE"},
     {DirectiveKind::unit, "unit", 2, true, 0, 0, "unit STAGE DESCRIPTOR [COPY...]"},
+    {DirectiveKind::unit_of_values, "unit_of_values", 3, true, 0, 0,
+     "unit_of_values STAGE DESCRIPTOR COPY [COPY]"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 2, "serial POINTS [WORKERS]"},
     {DirectiveKind::segments, "segments", 2, false, 0, 1, "segments STAGE AXIS [1|2]"},

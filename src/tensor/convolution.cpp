@@ -2,6 +2,7 @@
 #include "luminal/indexing.h"
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
+#include "tensor/strided_runs.h"
 #include "tensor/windows.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,6 +19,26 @@ std::vector<int64_t> for_axes(std::string_view op, const Ints& numbers, size_t a
   for (int64_t n : list)
     if (n < least) throw Error(op, fmt::format("{} must be at least {}, it is {}", what, least, n), where);
   return list;
+}
+
+std::vector<StridedRun> strided_runs(int64_t kernel, int64_t stride, int64_t dilation, int64_t padding) {
+  std::vector<StridedRun> runs;
+  const int64_t common = std::gcd(stride, dilation);
+  for (int64_t place = 0; place < stride; place++) {
+    // Of the weights w those with (place + padding - w * dilation) % stride == 0.
+    StridedRun r{.period = stride / common, .dilation = dilation / common};
+    const auto behind = [&] { return place + padding - r.first * dilation; };
+    while (r.first < r.period && behind() % stride) r.first++;
+    if (r.first < r.period && r.first < kernel) {
+      r.taps = (kernel - r.first + r.period - 1) / r.period;
+      r.shift = behind() / stride;
+    }
+    if (!runs.empty() && runs.back().taps == r.taps && (r.taps == 0 || runs.back().shift == r.shift))
+      runs.back().places++;
+    else
+      runs.push_back(r);
+  }
+  return runs;
 }
 
 namespace {
@@ -92,71 +113,47 @@ Tensor convolve(std::string_view op, const Tensor& x, const Tensor& weight,
     for (size_t d = 0; d < n; d++) leading.push_back(weight.dim(int(2 + d)));
     return weight.reshape(leading, where);
   };
+  // Integers of 32 bits keep their type, as those of matmul do; sums of narrower ones are i64.
+  const auto sum_of = [&](const Tensor& products) {
+    return products.dtype() == DType::i32 ? fold(Op::add, "sum", products, summed, false, where)
+                                          : products.sum(summed, false, where);
+  };
   if (groups == 1) {
     summed = {2};
     kernel_axes(3);
-    return (windows.unsqueeze(1, where) * weight_as({out, part})).sum(summed, false, where);
+    return sum_of(windows.unsqueeze(1, where) * weight_as({out, part}));
   }
   if (part == Dim(1) && out == Dim(groups)) { // each channel by itself
     kernel_axes(2);
-    return (windows * weight_as({out})).sum(summed, false, where);
+    return sum_of(windows * weight_as({out}));
   }
   Dims split{shape[0], groups, 1, part}, joined{shape[0], out};
   split.insert(split.end(), shape.begin() + 2, shape.end());
   joined.insert(joined.end(), shape.begin() + 2, shape.begin() + 2 + long(n));
   summed = {3};
   kernel_axes(4);
-  Tensor y =
-      (windows.reshape(split, where) * weight_as({groups, out / groups, part})).sum(summed, false, where);
+  const Tensor y = sum_of(windows.reshape(split, where) * weight_as({groups, out / groups, part}));
   return y.reshape(joined, where);
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-
-/// Neighbours among the results of a transposed convolution along one axis, by their places mod the
-/// stride, whose sums have as many terms and begin at the same place of x: result stride * i + b +
-/// p, where the run begins at b and p < places, is the sum over k < taps of weight[first + p +
-/// period * k] * x[i + shift - dilation * k].
-struct Run {
-  int64_t places = 1, taps = 0, first = 0, period = 1, shift = 0, dilation = 1;
-};
-
-std::vector<Run> runs_of(int64_t kernel, int64_t stride, int64_t dilation, int64_t padding) {
-  std::vector<Run> runs;
-  const int64_t common = std::gcd(stride, dilation);
-  for (int64_t place = 0; place < stride; place++) {
-    // Of the weights w those with (place + padding - w * dilation) % stride == 0.
-    Run r{.period = stride / common, .dilation = dilation / common};
-    const auto behind = [&] { return place + padding - r.first * dilation; };
-    while (r.first < r.period && behind() % stride) r.first++;
-    if (r.first < r.period && r.first < kernel) {
-      r.taps = (kernel - r.first + r.period - 1) / r.period;
-      r.shift = behind() / stride;
-    }
-    if (!runs.empty() && runs.back().taps == r.taps && (r.taps == 0 || runs.back().shift == r.shift))
-      runs.back().places++;
-    else
-      runs.push_back(r);
-  }
-  return runs;
-}
 
 /// A transposed convolution as one convolution for each choice of a run along each axis: no zeros
 /// stand between the elements of x, or between weights.
 struct Transposed {
   Tensor x, weight; ///< [batch, in, sizes..], [in, out / groups, kernel..]
   int64_t groups;
-  std::vector<std::vector<Run>> runs;
+  std::vector<std::vector<StridedRun>> runs;
   Where where;
   std::vector<int64_t> more = {}; ///< steps of the stride in the result beyond those in x
 
   /// [batch, out, (steps, places) of each axis that is not chosen..] distributed -> [batch, out,
   /// sizes..]; of those that are chosen the places of the run.
-  Tensor result(std::vector<Run>& chosen) const {
+  Tensor result(std::vector<StridedRun>& chosen) const {
     const size_t d = chosen.size();
     if (d == runs.size()) return convolved(chosen);
     std::vector<Tensor> parts;
-    for (const Run& run : runs[d]) {
+    for (const StridedRun& run : runs[d]) {
       chosen.push_back(run);
       parts.push_back(result(chosen));
       chosen.pop_back();
@@ -167,7 +164,7 @@ struct Transposed {
   }
 
   /// [batch, out, (steps, places of the run) of each axis..].
-  Tensor convolved(const std::vector<Run>& chosen) const {
+  Tensor convolved(const std::vector<StridedRun>& chosen) const {
     const int n = int(chosen.size());
     const Dim in = weight.dim(0) / groups, part = weight.dim(1);
     Tensor source = x, w = weight;
@@ -176,7 +173,7 @@ struct Transposed {
     std::vector<int64_t> dilation;
     Dim rows = part * groups;
     for (int d = 0; d < n; d++) {
-      const Run& r = chosen[size_t(d)];
+      const StridedRun& r = chosen[size_t(d)];
       const Dim steps = x.dim(2 + d) + more[size_t(d)];
       zero.insert(zero.end(), {steps, r.places});
       apart.push_back(r.places);
@@ -311,10 +308,10 @@ Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   where);
     sizes.push_back(Dim::from_id(size.id()));
     const int64_t more = ceil_div(1 + reach - 2 * padding[d] + extra[d], stride[d]) - 1;
-    t.runs.push_back(runs_of(kernel.size[d], stride[d], dilation[d], padding[d]));
+    t.runs.push_back(strided_runs(kernel.size[d], stride[d], dilation[d], padding[d]));
     t.more.push_back(more);
   }
-  std::vector<Run> chosen;
+  std::vector<StridedRun> chosen;
   Tensor y = t.result(chosen);
   for (size_t d = 0; d < n; d++)
     if (stride[d] > 1) y = y.narrow(int(2 + d), 0, sizes[d], where);

@@ -115,6 +115,7 @@ void Reverse::fold(NodeId id, const FoldAttr& attr, const Results& g) {
 
 void Reverse::fold_plain(NodeId id, const FoldAttr& attr, int component, NodeId g) {
   const Node node = t_[id];
+  if (windows(attr, node.inputs[size_t(component)], g)) return;
   const std::vector<int> outer = result_axes(attr, component);
   std::set<int> all(outer.begin(), outer.end());
   all.insert(attr.reduced.begin(), attr.reduced.end());

@@ -10,6 +10,7 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
   NodeId end = 0;
   for (const Seed& seed : seeds) end = std::max(end, seed.value + 1);
   mark(targets, end);
+  targets_.insert(targets.begin(), targets.end());
   for (const Seed& seed : seeds) {
     seeds_.push_back(seed.value);
     give(seed.value, seed.gradient);
@@ -74,6 +75,9 @@ bool Reverse::active(NodeId id) const {
   const NodeId own = again_ ? again_->original(id) : id;
   return own < active_.size() && active_[own];
 }
+
+/// Does the caller ask for the gradient that arrives there?
+bool Reverse::target(NodeId id) const { return targets_.contains(again_ ? again_->original(id) : id); }
 
 void Reverse::give(NodeId value, Gradient gradient) {
   if (!gradient || !active(value)) return;

@@ -17,6 +17,7 @@
 #include "train/recompute.h"
 #include <map>
 #include <optional>
+#include <set>
 
 namespace luminal::train {
 
@@ -83,6 +84,7 @@ public:
 private:
   using Results = std::vector<Gradient>; // of a node, one for each result
   bool active(NodeId id) const;
+  bool target(NodeId id) const;
   void mark(const std::vector<NodeId>& targets, NodeId end);
   void give(NodeId value, Gradient gradient); // adds to what the value has
   void visit(NodeId id, const Results& g);
@@ -97,6 +99,8 @@ private:
   void fold(NodeId id, const FoldAttr& attr, const Results& g);
   void fold_plain(NodeId id, const FoldAttr& attr, int component, NodeId g);
   void fold_tuple(NodeId id, const FoldAttr& attr, const Results& g);
+  /// Of a sum of products, one of which is read through windows; false: it is not one.
+  bool windows(const FoldAttr& attr, NodeId body, NodeId g);
   void scan(NodeId id, const ScanAttr& attr, const Results& g);
   void scan_plain(NodeId id, const ScanAttr& attr, int component, NodeId g);
   void scan_tuple(NodeId id, const ScanAttr& attr, const Results& g);
@@ -111,6 +115,7 @@ private:
   std::optional<Recomputation> again_;
   std::vector<bool> active_;
   std::vector<NodeId> seeds_;
+  std::set<NodeId> targets_;
   std::vector<Source> sources_;
   NodeId latest_ = 0;                                // of the terms that were given as gradients
   std::map<std::pair<NodeId, int>, NodeId> pending_; // node and result -> its gradient so far

@@ -3,9 +3,9 @@
 // is asserted nowhere; loops are.
 #include "choose/tiling.h"
 #include "compile/builder.h"
+#include "composed_modules.h"
 #include "cone/canonical_cone.h"
 #include "luminal/luminal.h"
-#include "plans.h"
 #include <fmt/format.h>
 #include <functional>
 #include <random>
@@ -13,29 +13,11 @@
 namespace luminal {
 namespace {
 
-kernel::MachineLimits wide() { return {}; } // 16 lanes, 32 registers
 kernel::MachineLimits narrow() {
   kernel::MachineLimits limits;
   limits.lanes = 8, limits.vector_registers = 16;
   limits.l2 = 512 << 10;
   return limits;
-}
-
-/// Every kernel of the plan; machine code is not made.
-void each_kernel(const Module& module, const kernel::MachineLimits& limits,
-                 const std::function<void(const compile::PlannedKernel&)>& visit) {
-  Module work = module;
-  passes::defaults().run(work);
-  compile::KernelPlanner chooser({.limits = limits,
-                                  .target = codegen::CpuTarget::host(),
-                                  .cache = {},
-                                  .sizes = {},
-                                  .reproducers = {},
-                                  .pinned = {}});
-  compile::PlanBuilder builder(work, chooser);
-  const auto plan = builder.build();
-  ASSERT_TRUE(plan) << plan.error();
-  for (const compile::PlannedKernel& kernel : builder.kernels()) visit(kernel);
 }
 
 /// What the plan's kernels say of their products.
@@ -205,37 +187,6 @@ Module module_of(const std::function<Tensor(Maker&)>& make) {
   Maker maker{g};
   make(maker).keep();
   return parse_module(g.to_string());
-}
-
-Bindings numbers(const Module& module, unsigned seed) {
-  std::mt19937 random(seed);
-  Bindings bindings;
-  for (NodeId id : module.entry().params) {
-    const auto& input = std::get<InputAttr>(module.entry()[id].attr);
-    HostTensor value;
-    value.dtype = input.type.dtype;
-    int64_t count = 1;
-    for (Expr extent : input.type.shape) value.shape.push_back(extent.value()), count *= extent.value();
-    value.data.resize(size_t(storage_bytes(value.dtype, count)));
-    for (int64_t i = 0; i < count; i++)
-      if (is_float(value.dtype))
-        store_f64(value.dtype, value.data.data(), i, double(int(random() % 2001) - 1000) / 1000);
-      else
-        store_i64(value.dtype, value.data.data(), i, int64_t(random() % 20));
-    bindings.inputs[input.name] = std::move(value);
-  }
-  return bindings;
-}
-
-void expect_right(const Module& module, unsigned seed) {
-  const Bindings bindings = numbers(module, seed);
-  Running running(module, 1 + int(seed % 2));
-  auto context = running.start(module, bindings);
-  auto done = context->run();
-  ASSERT_TRUE(done) << done.error();
-  int64_t compared = 0;
-  expect_interpreted(module, bindings, *context, compared);
-  EXPECT_GT(compared, 0);
 }
 
 TEST(Compositions, EveryProductIsTiled) {

@@ -79,10 +79,23 @@ TEST(Volumes, OfNarrowNumbersAreConvertedOnce) {
       c.dtype = dtype;
       MachineLimits with_dot = limits;
       with_dot.units = {"avx512.dpbf16"};
-      for (const MachineLimits& m : {limits, with_dot})
-        EXPECT_THAT(default_of(c, m), testing::AllOf(HasSubstr("padded_copy X X.frame"),
-                                                     HasSubstr("materialize "), Not(HasSubstr("unit "))));
+      const auto converted = testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("materialize "),
+                                            Not(HasSubstr("unit")));
+      EXPECT_THAT(default_of(c, limits), converted);
+      if (dtype == DType::f16) EXPECT_THAT(default_of(c, with_dot), converted);
     }
+}
+
+TEST(Volumes, OfNumbersThatADotInstructionMultipliesAreCopiedInWords) {
+  for (const MachineLimits& limits : {one, avx512, avx2}) {
+    WindowedSum c = volume(4, 3, 32, {4, 20});
+    c.dtype = DType::bf16;
+    MachineLimits with_dot = limits;
+    with_dot.units = {"avx512.dpbf16"};
+    EXPECT_THAT(default_of(c, with_dot),
+                testing::AllOf(HasSubstr("unit_of_values "), HasSubstr("padded_copy "), HasSubstr("inline "),
+                               Not(HasSubstr("materialize "))));
+  }
 }
 
 /// Lanes go along rows of the results: the copy has them in that order, whatever that of the image.

@@ -3,7 +3,9 @@
 #include "luminal/random.h"
 #include "models/onnx/operators.h"
 #include "models/onnx/windows.h"
+#include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace luminal::onnx::ops {
 namespace {
@@ -56,6 +58,57 @@ Tensor centred(Node& n, const Tensor& x, size_t zero, int axis) {
   return z.rank() > 1 ? i32(x) - i32(z) : i32(x) - i32(z.reshape({}));
 }
 
+/// Products of bytes as dot instructions make them, of numbers as they are stored: x u8, w i8. A zero point
+/// of x is subtracted from whole sums, `zero` times the sum of w.
+struct StoredBytes {
+  Tensor x, w, zero;                 ///< zero: i32, one number
+  std::optional<int64_t> zero_known; ///< where the file holds it
+};
+bool is_byte(const Tensor& x) { return x.dtype() == DType::u8 || x.dtype() == DType::i8; }
+/// Nothing where zero points ask for more: of w only what makes its numbers signed, of x one number.
+std::optional<StoredBytes> stored_bytes(Node& n, size_t x_at, size_t x_zero, size_t w_at, size_t w_zero) {
+  constexpr int64_t half = 128; // of a byte: what lies between the signed and the unsigned numbers
+  const Tensor x = n.in(x_at), w = n.in(w_at);
+  if (!is_byte(x) || !is_byte(w)) return {};
+  const bool w_signed = w.dtype() == DType::i8, x_signed = x.dtype() == DType::i8;
+  if (n.has(w_zero)) {
+    if (!n.known(w_zero)) return {};
+    for (const int64_t zero : n.ints(w_zero))
+      if (zero != (w_signed ? 0 : half)) return {};
+  } else if (!w_signed) {
+    return {};
+  }
+  StoredBytes out{x, w, {}, 0};
+  if (n.has(x_zero)) {
+    for (const Dim extent : n.in(x_zero).shape())
+      if (extent != Dim(1)) return {};
+    out.zero = i32(n.in(x_zero).reshape({}));
+    out.zero_known.reset();
+    if (n.known(x_zero)) out.zero_known = n.ints(x_zero)[0];
+  }
+  if (x_signed) {
+    out.x = x.bitcast(DType::u8) ^ half;
+    out.zero = out.zero.defined() ? out.zero + half : n.graph().constant(int32_t(half));
+    if (out.zero_known) *out.zero_known += half;
+  }
+  if (!w_signed) out.w = (w ^ half).bitcast(DType::i8);
+  return out;
+}
+/// What products of the numbers as they are stored have too much; `sum`: of w, for each result.
+Tensor without_zero(const Tensor& products, const StoredBytes& bytes, const Tensor& sum) {
+  return !bytes.zero.defined() || bytes.zero_known == 0 ? products : products - bytes.zero * i32(sum);
+}
+/// The product of two matrices of bytes in i32.
+Tensor integer_matmul(Node& n, size_t a, size_t a_zero, size_t b, size_t b_zero) {
+  const Tensor x = n.in(a), w = n.in(b);
+  if (x.rank() > 1 && w.rank() > 1)
+    if (const auto bytes = stored_bytes(n, a, a_zero, b, b_zero)) {
+      const Tensor products = i32(bytes->x).matmul(i32(bytes->w));
+      return without_zero(products, *bytes, bytes->w.sum(-2, true));
+    }
+  return centred(n, x, a_zero, std::max(0, x.rank() - 2)).matmul(centred(n, w, b_zero, w.rank() - 1));
+}
+
 } // namespace
 
 void QuantizeLinear(Node& n) {
@@ -94,13 +147,9 @@ void DynamicQuantizeLinear(Node& n) {
   n.out(1, scale);
   n.out(2, zero.cast(DType::u8));
 }
-void MatMulInteger(Node& n) {
-  const Tensor a = n.in(0), b = n.in(1);
-  n.out(centred(n, a, 2, std::max(0, a.rank() - 2)).matmul(centred(n, b, 3, b.rank() - 1)));
-}
+void MatMulInteger(Node& n) { n.out(integer_matmul(n, 0, 2, 1, 3)); }
 void QLinearMatMul(Node& n) { // a, scale, zero, b, scale, zero, scale, zero
-  const Tensor a = n.in(0), b = n.in(3);
-  const Tensor sums = centred(n, a, 2, std::max(0, a.rank() - 2)).matmul(centred(n, b, 5, b.rank() - 1));
+  const Tensor sums = integer_matmul(n, 0, 2, 3, 5);
   const auto scale = [&](size_t i, int axis) {
     const Tensor s = n.in(i).cast(DType::f32);
     return s.rank() == 1 && s.dim(0) != Dim(1) ? along(s, axis, sums.rank())
@@ -112,8 +161,10 @@ void QLinearMatMul(Node& n) { // a, scale, zero, b, scale, zero, scale, zero
   n.out(0, quantised(value, n.in(6).reshape({}), zero.reshape({}), n.type(7), true), n.type(7));
 }
 namespace {
-Tensor integer_conv(Node& n, const Tensor& x, const Tensor& weight) {
-  const auto shape = n.extents(weight);
+/// A convolution of bytes in i32.
+Tensor integer_conv(Node& n, size_t x_at, size_t x_zero, size_t w_at, size_t w_zero) {
+  const Tensor x = n.in(x_at);
+  const auto shape = n.extents(n.in(w_at));
   if (shape.size() < 3) n.refuse("has a weight without sizes");
   const size_t axes = shape.size() - 2;
   const Windows w =
@@ -122,14 +173,24 @@ Tensor integer_conv(Node& n, const Tensor& x, const Tensor& weight) {
   options.stride = w.stride;
   options.dilation = w.dilation;
   options.groups = n.integer("group", 1);
-  return conv(padded(x, w, 0), weight, {}, options);
+  const auto is_zero = [](int64_t n) { return n == 0; };
+  const bool plain = std::ranges::all_of(w.before, is_zero) && std::ranges::all_of(w.after, is_zero);
+  if (const auto bytes = stored_bytes(n, x_at, x_zero, w_at, w_zero); bytes && (plain || bytes->zero_known)) {
+    // What lies outside is the zero point, too: its products go with all others. It is written around the
+    // image, as dot instructions read words that lie in memory.
+    Tensor image = plain ? bytes->x : padded(bytes->x, w, double(*bytes->zero_known));
+    if (!plain && *bytes->zero_known != 0) image = image.contiguous();
+    const Tensor sums = conv(i32(image), i32(bytes->w), {}, options);
+    std::vector<int> summed(axes + 1);
+    std::iota(summed.begin(), summed.end(), 1);
+    return without_zero(sums, *bytes, along(bytes->w.sum(summed), 1, sums.rank()));
+  }
+  return i32(conv(padded(centred(n, x, x_zero, 1), w, 0), centred(n, n.in(w_at), w_zero, 0), {}, options));
 }
 } // namespace
-void ConvInteger(Node& n) {
-  n.out(i32(integer_conv(n, centred(n, n.in(0), 2, 1), centred(n, n.in(1), 3, 0))));
-}
+void ConvInteger(Node& n) { n.out(integer_conv(n, 0, 2, 1, 3)); }
 void QLinearConv(Node& n) { // x, scale, zero, w, scale, zero, scale, zero, bias
-  Tensor sums = i32(integer_conv(n, centred(n, n.in(0), 2, 1), centred(n, n.in(3), 5, 0)));
+  Tensor sums = integer_conv(n, 0, 2, 3, 5);
   if (n.has(8)) sums = sums + along(n.in(8), 1, sums.rank());
   const Tensor weight = n.in(4).cast(DType::f32);
   const Tensor scale =

@@ -1,0 +1,80 @@
+// tests/train/window_gradients_test.cpp -- gradients of sums of products with windows: of any step,
+// dilation, padding, groups and number of axes, against differences; the windows are not stored.
+#include "gradient_support.h"
+
+namespace luminal::testing_train {
+namespace {
+
+TEST(WindowGradients, RandomConvolutions) {
+  Probe choose(7);
+  for (int round = 0; round < 60; ++round) {
+    Probe p(100 + uint64_t(round));
+    const int sizes = 1 + choose.pick(round % 4 == 0 ? 3 : 2);
+    const int64_t groups = 1 + choose.pick(2), in = groups * (1 + choose.pick(2)),
+                  out = groups * (1 + choose.pick(3)), batch = 1 + choose.pick(2);
+    std::vector<int64_t> stride, padding, dilation, extra;
+    Dims x{batch, in}, w, w_back;
+    const bool back = round % 5 == 4;
+    w = back ? Dims{in, out / groups} : Dims{out, in / groups};
+    for (int d = 0; d < sizes; ++d) {
+      const int64_t kernel = 1 + choose.pick(sizes == 3 ? 2 : 4);
+      stride.push_back(1 + choose.pick(3));
+      dilation.push_back(1 + choose.pick(2));
+      padding.push_back(choose.pick(int(kernel)));
+      const int64_t reach = (kernel - 1) * dilation.back() + 1;
+      x.push_back(std::max<int64_t>(1, reach - 2 * padding.back()) + 1 + choose.pick(sizes == 1 ? 7 : 3));
+      w.push_back(kernel);
+    }
+    SCOPED_TRACE(fmt::format(
+        "round {}: {} sizes, {} groups, x {}, w {}, stride {}, dilation {}, padding {}{}", round, sizes,
+        groups, to_string(x), to_string(w), stride[0], dilation[0], padding[0], back ? ", transposed" : ""));
+    const Tensor image = p.input(x).exp(), weight = p.input(w);
+    const Tensor y =
+        back ? conv_transpose(image, weight, {},
+                              {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups})
+             : conv(image, weight, {},
+                    {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
+    p.check({y}, {.most = 12, .second = round % 6 == 0});
+  }
+}
+
+TEST(WindowGradients, OfAnyNumberOfImages) {
+  Probe p;
+  const Dim n = p.dim("n", 1, 8, 3);
+  p.check({conv2d(p.input({n, 2, 5, 4}).exp(), p.input({3, 2, 3, 3}), {}, {.stride = 2, .padding = 1})});
+}
+
+// What lies between the image and the sum may be asked for as well.
+TEST(WindowGradients, OfTheWindowsToo) {
+  Probe p;
+  const Tensor x = p.input({2, 9}), w = p.input({3, 4}), windows = x.windows(1, 4, 2); // [2, 3, 4]
+  const Tensor loss = p.weighted({(windows.unsqueeze(1) * w.reshape({1, 3, 1, 4})).sum({3})});
+  const std::vector<Tensor> g = gradients(loss, {x, windows});
+  const std::vector<Numbers> value = p.evaluate({g[0], g[1]});
+  Numbers sums(18);
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t o = 0; o < 3; ++o)
+      for (int64_t r = 0; r < 4; ++r)
+        sums[size_t(i * 9 + o * 2 + r)] += value[1][size_t((i * 3 + o) * 4 + r)];
+  for (size_t i = 0; i < sums.size(); ++i) EXPECT_NEAR(value[0][i], sums[i], 1e-12) << i;
+  EXPECT_NE(sums[3], 0);
+}
+
+// Images of 64 KiB: their windows would take 576 KiB.
+TEST(WindowGradients, WindowsAreNotStored) {
+  for (const int64_t stride : {1, 2}) {
+    Graph g;
+    const Tensor x = g.tensor({4, 16, 16, 16}, DType::f32, "x"),
+                 w = g.tensor({16, 16, 3, 3}, DType::f32, "w");
+    const Tensor y = conv2d(x, w, {}, {.stride = stride, .padding = 1}),
+                 dy = g.tensor(y.shape(), DType::f32, "dy");
+    Tensor dx = gradients({y}, {x}, {.upstream = {dy}})[0];
+    dx.keep();
+    g.compile({.threads = 1, .cache = false});
+    EXPECT_LT(g.memory().arena, 300 << 10) << "stride " << stride;
+    EXPECT_GE(g.memory().arena, 64 << 10);
+  }
+}
+
+} // namespace
+} // namespace luminal::testing_train
