@@ -2,9 +2,7 @@
 # decompositions, to executors.
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import typing
 import weakref
 
@@ -30,19 +28,6 @@ SPACED = tuple(
     for overload in ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
 )
 KEPT = ("silu.default", "embedding_dense_backward.default", "_unsafe_view.default", *SPACED)
-
-
-@contextlib.contextmanager
-def without_collector() -> typing.Iterator[None]:
-    """Tracing makes millions of objects that stay; looking through them for garbage again and again takes
-    a tenth of a first call."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 @functools.cache
@@ -88,16 +73,14 @@ def backend(
 ) -> T:
     """What torch.compile calls. mode and options: those of torch.compile; see docs/python.md."""
     compiler = functools.partial(compile_graph, options=Options.read(mode, options))
-    make = aot_autograd(
+    return aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
         inference_compiler=functools.partial(compiler, inference=True),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=False,
-    )
-    with without_collector():
-        return make(module, example_inputs)
+    )(module, example_inputs)
 
 
 def reload() -> None:
