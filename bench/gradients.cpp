@@ -4,6 +4,7 @@
 #include "harness.h"
 #include "luminal/luminal.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -56,6 +57,27 @@ Tensor forward(const Shape& s, const Tensor& x, const Tensor& w) {
                .groups = s.groups});
 }
 
+/// Of two lists, and of their absolute values.
+std::pair<double, double> inner_product(const std::vector<float>& a, const Array<float>& b) {
+  double sum = 0, size = 0;
+  for (size_t i = 0; i < a.size(); i++) {
+    const double one = double(a[i]) * double(b[int64_t(i)]);
+    sum += one, size += std::abs(one);
+  }
+  return {sum, size};
+}
+double forward_product(const Shape& s, const Array<float>& xs, const Array<float>& ws, const Array<float>& ys,
+                       int threads) {
+  Graph g;
+  Tensor x = g.tensor(dims(s.x())), w = g.tensor(dims(s.w())), y = forward(s, x, w);
+  y.keep();
+  x.borrow(xs.data(), size_t(xs.bytes()));
+  w.borrow(ws.data(), size_t(ws.bytes()));
+  g.compile({.threads = threads, .cache = false});
+  g.execute();
+  return inner_product(y.data<float>(), ys).first;
+}
+
 std::string ask_text(std::string text) {
   for (char& c : text)
     if (c == ' ') c = '\1';
@@ -80,15 +102,6 @@ void run(const Shape& s, Part part, const Arguments& arguments, Machine& machine
     Tensor target = part == Part::forward ? y
                     : part == Part::input ? gradients({y}, {x}, {.upstream = {dy}})[0]
                                           : gradients({y}, {w}, {.upstream = {dy}})[0];
-    if (part == Part::input && getenv("CT") && !s.transposed)
-      target = conv_transpose(
-          dy, w, {},
-          {.stride = std::vector<int64_t>(s.size.size(), s.stride),
-           .padding = std::vector<int64_t>(s.size.size(), s.padding()),
-           .output_padding = std::vector<int64_t>(
-               s.size.size(), (s.size[0] + 2 * s.padding() - s.dilation * (s.kernel - 1) - 1) % s.stride),
-           .dilation = std::vector<int64_t>(s.size.size(), s.dilation),
-           .groups = s.groups});
     target.keep();
     x.borrow(xs.data(), size_t(xs.bytes()));
     w.borrow(ws.data(), size_t(ws.bytes()));
@@ -96,9 +109,10 @@ void run(const Shape& s, Part part, const Arguments& arguments, Machine& machine
     g.compile({.threads = threads, .cache = false});
     if (arguments.report) fmt::print("{}", g.report());
     g.execute();
-    double sum = 0;
-    int64_t turn = 0;
-    for (float value : target.data<float>()) sum += double(value) * double(turn++ % 7 + 1);
+    // y is linear in x and in w: y . dy = x . dx = w . dw.
+    const Array<float>& other = part == Part::forward ? ys : part == Part::input ? xs : ws;
+    const auto [found, size] = inner_product(target.data<float>(), other);
+    const double error = std::abs(found - forward_product(s, xs, ws, ys, threads));
     const int64_t points = product(s.transposed ? s.x() : results);
     const double flops = 2.0 * double(points) * double(product(s.w())) / (s.transposed ? s.in : s.out);
     std::vector<Contender> race_of{{"ours", [&] { return timed([&] { g.execute(); }); }},
@@ -127,7 +141,7 @@ void run(const Shape& s, Part part, const Arguments& arguments, Machine& machine
     row.limit = 1 / race_of[1].low() * 1e-9;
     row.limit_name = "FMA loops";
     row.goal = 0.85;
-    row.correct = sum == sum;
+    row.correct = error <= 1e-5 * size;
     if (torch) row.peers["torch"] = flops / race_of[2].low() * 1e-9;
     table.add(row);
   }

@@ -27,14 +27,33 @@ NodeId view_adjoint(Terms& t, const ViewAttr& view, const std::vector<NodeId>& i
   std::optional<InverseMap> inverse;
   if (view.holes.empty()) inverse = invert_map(view.map, view.predicate, view.shape, x, t.module.assumptions);
   if (!inverse) return scattered(t, view, inputs, g);
-  Shape space = x;
-  space.insert(space.end(), inverse->free.begin(), inverse->free.end());
-  bool plain = inverse->condition.is_constant(1) && space == view.shape;
-  for (size_t d = 0; d < space.size() && plain; ++d) plain = inverse->at[d] == axis_symbol(int(d), space[d]);
-  const NodeId read = plain ? g : t.b.view(g, space, inverse->at, inverse->condition);
+  // Axes of x with one element are none of the sum: what is spread along rows is summed over rows.
+  const bool sums = !inverse->free.empty();
+  Shape space, kept;
+  std::vector<Expr> back; // the axes of x with more elements
+  ExprMap<Expr> places;
+  const auto add = [&](size_t d, Expr extent) {
+    const Expr old = axis_symbol(int(d), extent), now = axis_symbol(int(space.size()), extent);
+    if (old.is_symbol() && old != now) places[old] = now;
+    space.push_back(extent);
+  };
+  for (size_t d = 0; d < x.size(); ++d) {
+    if (sums && x[d].is_constant(1)) continue;
+    add(d, x[d]);
+    back.push_back(axis_symbol(int(d), x[d]));
+  }
+  kept = space;
+  for (size_t f = 0; f < inverse->free.size(); ++f) add(x.size() + f, inverse->free[f]);
+  std::vector<Expr> at;
+  for (Expr e : inverse->at) at.push_back(places.empty() ? e : substitute(e, places));
+  const Expr condition = places.empty() ? inverse->condition : substitute(inverse->condition, places);
+  bool plain = condition.is_constant(1) && space == view.shape;
+  for (size_t d = 0; d < space.size() && plain; ++d) plain = at[d] == axis_symbol(int(d), space[d]);
+  const NodeId read = plain ? g : t.b.view(g, space, at, condition);
   std::vector<int> free(inverse->free.size());
-  std::iota(free.begin(), free.end(), int(x.size()));
-  return t.sum(read, free);
+  std::iota(free.begin(), free.end(), int(kept.size()));
+  const NodeId sum = t.sum(read, free);
+  return kept.size() == x.size() ? sum : t.b.view(sum, x, back);
 }
 
 NodeId read_places(Terms& t, const ScatterAttr& scatter, const std::vector<NodeId>& inputs, NodeId from) {

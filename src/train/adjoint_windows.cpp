@@ -292,7 +292,7 @@ private:
       rest = floordiv(rest, extent);
     }
     out.of_w.push_back(row);
-    std::vector<int> before_rows; // in memory: taps, then what is summed, then what lies side by side
+    std::vector<int> before_rows; // in memory: taps, then what is summed; rows are contiguous
     for (int a : free_) {
       set(a, out.add(fold_.space[size_t(a)]));
       out.summed.push_back(out.last());
