@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace luminal {
@@ -29,6 +30,8 @@ public:
     WeightSource weights;
     std::map<std::string, int64_t> sizes; ///< of all symbols of the plans
     double epsilon = 0x1p-24;             ///< of the least precise float that is rounded to; see difference
+    /// What two programs may differ by, as a share of a result's largest magnitude, whatever rounding does
+    double max_error = 0;
     /// weights that are made, states and working memory of all programs
     int64_t most_bytes = int64_t(1) << 62;
     search::MeasureLog* log = nullptr; ///< gets what all of this tells; or gives it, and nothing runs
@@ -62,6 +65,10 @@ public:
   /// moves where all floats that go in are moved by epsilon). Integers have to be equal, but for four times
   /// as many as that moves.
   Result<std::string> difference(int first, int second);
+  /// How far what `second` gives is off from what `first` gives: the largest distance of two elements of a
+  /// result or a state, as a share of the largest magnitude among those of the first. Infinite where one of
+  /// them is finite and the other is not, or integers differ.
+  Result<double> error(int first, int second);
 
 private:
   struct Program;
@@ -71,6 +78,7 @@ private:
   Result<Times> time(int first, int second, double seconds, int rounds, const std::function<bool()>& stop,
                      double pause);
   Result<std::string> difference_now(int first, int second);
+  Result<std::pair<Outcome, Outcome>> outcomes(int first, int second);
   Result<Outcome> outcome(Program& program);
   Result<void> put_in(Program& program, const Outcome& given, double moved);
   Result<void> fill_states(Program& program);

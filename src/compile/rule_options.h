@@ -45,6 +45,7 @@ struct RegionPlanReport {
   size_t kernels = 0;      ///< where it is not what came
   double stored_bytes = 0; ///< written by these for others of the region
   bool written = false;    ///< the terms as they came, greedily fused
+  bool approximate = false; ///< it needs a rule of class `approx`
 };
 
 /// One region of equal ones. Times are in seconds.
