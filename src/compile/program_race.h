@@ -30,8 +30,6 @@ public:
     WeightSource weights;
     std::map<std::string, int64_t> sizes; ///< of all symbols of the plans
     double epsilon = 0x1p-24;             ///< of the least precise float that is rounded to; see difference
-    /// What two programs may differ by, as a share of a result's largest magnitude, whatever rounding does
-    double max_error = 0;
     /// weights that are made, states and working memory of all programs
     int64_t most_bytes = int64_t(1) << 62;
     search::MeasureLog* log = nullptr; ///< gets what all of this tells; or gives it, and nothing runs

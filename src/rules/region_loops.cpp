@@ -367,6 +367,8 @@ void RegionLoops::find_static() {
   is_static.assign(n, 0);
   is_weight.assign(n, 0);
   std::vector<double> sources(n, egraph::infinite_cost); // bytes of the weights below the least term
+  std::vector<double> largest(n, 0);     // of one of these
+  std::vector<uint8_t> folds(n, 0);      // a term of the class is a result of a fold
   const OpId in = terms.ops().in;
   for (bool again = true; again;) {
     again = false;
@@ -375,12 +377,19 @@ void RegionLoops::find_static() {
       if (row_view(r).op == in) continue;
       double sum = leaf_of_[r] != absent ? terms.leaves[leaf_of_[r]].bytes : 0;
       for (const uint32_t x : problem().children(r)) sum += sources[x];
-      if (sum < sources[c]) sources[c] = sum, again = true;
+      if (sum < sources[c]) {
+        sources[c] = sum, again = true;
+        largest[c] = leaf_of_[r] != absent ? sum : 0;
+        for (const uint32_t x : problem().children(r)) largest[c] = std::max(largest[c], largest[x]);
+      }
+      if (rows[r].kind == LoopKind::get && rows[problem().first_row(problem().children(r)[0])].kind == LoopKind::fold)
+        folds[c] = 1;
     }
   }
   for (uint32_t c = 0; c < n; ++c) {
     if (sources[c] == egraph::infinite_cost) continue;
-    is_static[c] = sources[c] == 0 || bytes[c] <= sources[c] * 1.001;
+    const bool of_one = folds[c] && largest[c] >= share_of_one * sources[c];
+    is_static[c] = sources[c] == 0 || bytes[c] <= sources[c] * (of_one ? most_of_fold : 1.001);
     is_weight[c] = is_static[c] && sources[c] > 0;
   }
 }

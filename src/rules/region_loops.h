@@ -10,6 +10,9 @@ namespace luminal::rules {
 
 using LoopAxes = uint64_t; ///< bit i: axis i of the problem
 inline constexpr size_t most_loop_axes = 64;
+/// What is made of weights alone is made when the plan is loaded where it takes no more bytes than they do;
+/// the result of a fold over weights of which one has this share may take so many times more.
+inline constexpr double share_of_one = 0.9, most_of_fold = 4.5;
 
 /// What a row is to a loop over memory.
 enum class LoopKind : uint8_t {
