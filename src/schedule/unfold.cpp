@@ -16,6 +16,9 @@ constexpr int64_t most_points = 64;
 FormulaRef without_units(const FormulaRef& f) {
   if (f->kind == FormulaKind::index && is_float(f->dtype) && f->index[0].is_constant())
     return formula_constant(f->dtype, double(f->index[0].value()));
+  if (f->kind == FormulaKind::cast && is_float(f->dtype) && f->args[0]->kind == FormulaKind::constant &&
+      is_integer(f->args[0]->dtype))
+    return formula_constant(f->dtype, round_to(f->dtype, f->args[0]->constant));
   if (f->kind != FormulaKind::op || !f->user_op.empty() || !is_float(f->dtype)) return f;
   const auto& x = f->args;
   switch (f->op) {
