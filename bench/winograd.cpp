@@ -8,21 +8,23 @@ using namespace luminal;
 using namespace luminal::bench;
 static std::string slurp(const std::string& n) { std::ifstream f(n); std::stringstream s; s << f.rdbuf(); return s.str(); }
 int main(int argc, char** argv) {
-  int threads = 1; std::vector<std::unique_ptr<LoadedPlan>> plans; bool report = false;
+  int threads = 1; double bound = 0; std::vector<std::unique_ptr<LoadedPlan>> plans; bool report = false;
   std::vector<std::string> names;
   // args: -t N -r FILE[,partition][,k0=sched]...
   std::vector<std::string> files;
-  for (int i = 1; i < argc; i++) { std::string a = argv[i]; if (a == "-t") threads = atoi(argv[++i]); else if (a == "-r") report = true; else files.push_back(a); }
+  for (int i = 1; i < argc; i++) { std::string a = argv[i]; if (a == "-t") threads = atoi(argv[++i]); else if (a == "-r") report = true; else if (a == "-e") bound = atof(argv[++i]); else files.push_back(a); }
   ThreadPool pool(threads);
   for (const auto& f : files) {
     std::stringstream s(f); std::string item, file; std::getline(s, file, ',');
     compile::Options o = compile::Options::host(threads);
     Module m = parse_module(slurp(file), file);
     std::string part;
+    double e = 0;
     while (std::getline(s, item, ',')) {
-      if (auto e = item.find('='); e != std::string::npos) o.schedules[item.substr(0, e)] = slurp(item.substr(e + 1));
+      if (item == "approx") e = bound; else if (item == "norules") o.rules.on = false; else if (auto e = item.find('='); e != std::string::npos) o.schedules[item.substr(0, e)] = slurp(item.substr(e + 1));
       else part = slurp(item);
     }
+    o.rules.choice.max_error = e;
     if (!part.empty()) {
       o.partitioner = [part, done = false](const Region& region) mutable -> Result<std::optional<Partition>> {
         if (std::exchange(done, true)) return std::optional<Partition>();

@@ -146,6 +146,20 @@ LoopAxes RegionLoops::set_of(const AxisSet& set) {
 
 // ---- rows
 
+/// A product with an entry of a constant matrix, or a choice by one: known where the sum is written out.
+bool RegionLoops::is_written_out(uint32_t r) const {
+  if (terms.tilings.size() == 0) return false;
+  return std::ranges::any_of(problem().children(r), [&](uint32_t x) {
+    for (uint32_t k = problem().first_row(x); k < problem().end_row(x); ++k)
+      if (const RowView view = row_view(k); view.op == terms.ops().index) {
+        const AxisSet read = terms.axes.read_by(terms.iotas[view.args()[0]].value);
+        for (uint32_t t = 0; t < terms.tilings.size(); ++t)
+          if (read.contains(terms.tilings[t].point)) return true;
+      }
+    return false;
+  });
+}
+
 void RegionLoops::read_kinds() {
   const RegionTerms::Ops& ops = terms.ops();
   rows.resize(problem().row_count());
@@ -195,7 +209,7 @@ void RegionLoops::read_kinds() {
       row.kind = LoopKind::map;
       row.steps = 1;
       if (const auto op = terms.row_of(view.op))
-        row.steps = luminal::row(*op).vector_cost;
+        row.steps = is_written_out(r) ? 0 : luminal::row(*op).vector_cost;
       else if (view.op == ops.op)
         if (const auto* map = std::get_if<MapAttr>(&terms.payloads[args[0]].attr))
           row.steps = map->user_op.empty() ? luminal::row(map->op).vector_cost : 8;

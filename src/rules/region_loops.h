@@ -107,6 +107,7 @@ private:
   egraph::RowView row_view(uint32_t r) const;
   LoopAxes set_of(const AxisSet& set);
   void read_kinds();
+  bool is_written_out(uint32_t r) const;
   void find_axes();
   LoopAxes axes_of_row(uint32_t r) const;
   LoopAxes axes_of_component(uint32_t tuple_row, uint32_t component) const;

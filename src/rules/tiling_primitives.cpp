@@ -180,6 +180,12 @@ private:
                             : name == "point" ? t.point
                                               : t.window));
     });
+    // That the one axis is the samples or the points of.
+    make("tiling-of", {"Axes"}, "Tiling", [this](Args a) -> std::optional<Value> {
+      for (uint32_t k = 0; k < t_.tilings.size(); ++k)
+        if (t_.sets[a[0]] == one(t_.tilings[k].sample) || t_.sets[a[0]] == one(t_.tilings[k].point)) return k;
+      return {};
+    });
     make("summed-with", {"Tiling", "Axes"}, "Axes", [this](Args a) -> std::optional<Value> {
       AxisSet out = t_.sets[a[1]];
       out.erase(tiling(a[0]).window);
@@ -204,6 +210,24 @@ private:
       for (const Expr c : found->own) out.predicate = logical_and(out.predicate, substitute(c, {{sum_, sum}}));
       for (const Expr inside : {le(0, at), lt(at, t_.axes.extent(found->read))})
         if (prove(inside) != Truth::yes) out.predicate = logical_and(out.predicate, inside);
+      return t_.places.id(out);
+    });
+    guard("untouched", {"Info", "Place"},
+          [this](Args a) { return !info(a[0]).axes.intersects(t_.places[a[1]].replaced()); });
+    // w of u of x where both leave zeros outside.
+    make("composed-hidden", {"Place", "Place"}, "Place", [this](Args a) -> std::optional<Value> {
+      const Place &w = t_.places[a[0]], &u = t_.places[a[1]];
+      for (const Place* place : {&w, &u})
+        if (!place->holes.empty() || (!place->predicate.is_constant(1) && place->fill != 0)) return {};
+      ExprMap<Expr> at;
+      for (const auto& [axis, e] : w.index)
+        if (symbol(axis).is_symbol()) at[symbol(axis)] = e;
+      Place out;
+      for (const auto& [axis, e] : u.index) out.index.emplace_back(axis, substitute(e, at));
+      out.predicate = logical_and(w.predicate, substitute(u.predicate, at));
+      for (const auto& [axis, e] : w.index)
+        if (!u.index_of(axis)) out.index.emplace_back(axis, e);
+      std::ranges::sort(out.index, {}, &std::pair<AxisId, Expr>::first);
       return t_.places.id(out);
     });
     make("tile-results", {"Tiling"}, "Place", [this](Args a) -> std::optional<Value> {
