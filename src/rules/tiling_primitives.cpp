@@ -53,7 +53,7 @@ public:
 
 private:
   /// Fewer terms of the sums or filters than these: the transforms take longer than what they spare.
-  static constexpr double fewest_terms = 8;
+  static constexpr double fewest_terms = 5;
 
   const Info& info(Value v) const { return t_.infos[v]; }
   const Tiling& tiling(Value v) const { return t_.tilings[v]; }
