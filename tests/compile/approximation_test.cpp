@@ -67,7 +67,7 @@ int launches(const Compiled& compiled) {
 /// How far the second program is off.
 double error_of(const Compiled& exact, const Compiled& other, ThreadPool& pool) {
   ProgramRace race({.pool = &pool});
-  const auto a = race.add(exact.plan), b = race.add(other.plan);
+  auto a = race.add(exact.plan), b = race.add(other.plan);
   return race.error(a.value(), b.value()).value();
 }
 
