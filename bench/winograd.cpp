@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     }
     plans.push_back(load_plan(m, o, pool, report ? f : ""));
     names.push_back(f);
+    if (report) for (auto& r : plans.back()->regions) for (auto& p : r.plans) fmt::print("PLAN {} est {:.1f} us kernels {} stored {:.2f} MB written {} approx {}\n", p.name, p.estimate_s * 1e6, p.kernels, p.stored_bytes / 1e6, p.written, p.approximate);
   }
   std::vector<double> best(plans.size(), 1e9);
   for (int r = 0; r < 60; r++) for (size_t i = 0; i < plans.size(); i++) best[i] = std::min(best[i], plans[i]->run());

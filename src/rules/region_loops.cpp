@@ -197,6 +197,8 @@ void RegionLoops::read_kinds() {
       else
         over.insert(terms.alongs[args[1]].axis);
       row.over = set_of(over);
+      for (uint32_t t = 0; t < terms.tilings.size(); ++t)
+        row.written_out |= over.contains(terms.tilings[t].sample) || over.contains(terms.tilings[t].point);
     } else if (view.op == ops.get) {
       row.kind = LoopKind::get;
       row.index = uint32_t(terms.integer_of(args[0]));

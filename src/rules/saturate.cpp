@@ -52,7 +52,7 @@ private:
       changed |= repeat("clean", {"clean"}, 1);
       if (!changed) break;
     }
-    repeat("tiles", tile_sets, most_tilings);
+    if (repeat("tiles", tile_sets, most_tilings)) repeat("clean", {"clean"}, 1);
     repeat("facts", {"facts"}, most_iterations);
   }
   bool algebra() { return repeat("algebra", algebra_sets, most_iterations); }
@@ -111,7 +111,7 @@ std::string schedule_text(int rounds) {
                      "  (repeat {1} (seq exchanges (repeat {0} algebra)))\n"
                      "  (repeat {2} (seq (repeat {0} algebra) (repeat {0} families) (repeat {0} cascades) "
                      "clean))\n"
-                     "  (repeat {3} tilings)\n"
+                     "  (seq (repeat {3} tilings) clean)\n"
                      "  (repeat {0} facts))\n",
                      most_iterations, most_exchanges, rounds, most_tilings);
 }
