@@ -64,8 +64,8 @@ struct RegionExplanation {
 struct Explanation {
   std::vector<KernelExplanation> kernels; ///< in the order of report()
   std::vector<RegionExplanation> regions; ///< those with something to tell: rules that applied
-  double max_error = 0; ///< RuleChoice::max_error
-  double error = 0;     ///< of the results, as it was measured, where a region is approximate
+  double max_error = 0;                   ///< RuleChoice::max_error
+  double error = 0; ///< of the results, as it was measured, where a region is approximate
 };
 
 /// For people: kernels first, `colour` marks their heads.

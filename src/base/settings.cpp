@@ -44,7 +44,8 @@ constexpr Setting table[] = {
     {"LUMINAL_FORBID_RULES", SettingType::text, "",
      "names of rules that take no part in it, with commas between them; luminal rules list has them"},
     {"LUMINAL_MAX_ERROR", SettingType::text, "",
-     "rules of class approx take part where no result is off by more than this share of its greatest element; "
+     "rules of class approx take part where no result is off by more than this share of its greatest "
+     "element; "
      "default none"},
     {"LUMINAL_PLAN", SettingType::text, "",
      "a plan's file (luminal tune --export-plan): its schedules are used before those of the tuning cache"},

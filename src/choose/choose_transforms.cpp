@@ -1,6 +1,6 @@
-// choose/choose_transforms.cpp -- kernels whose folds multiply short vectors with constant matrices, entries of
-// which are expressions of a reduced and a kept axis (transforms of windows): all results of a point are made
-// in one body, where each entry is known.
+// choose/choose_transforms.cpp -- kernels whose folds multiply short vectors with constant matrices,
+// entries of which are expressions of a reduced and a kept axis (transforms of windows): all results
+// of a point are made in one body, where each entry is known.
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
@@ -32,7 +32,8 @@ int DefaultScheduler::matrix_axis(int s) const {
   }
   if (reduced < 0) return -1;
   visit(st.components[0].body, [&](const Formula& f) {
-    if (f.kind != FormulaKind::index || f.dtype == DType::boolean || !depends_on(f.index[0], axis_at(reduced).symbol))
+    if (f.kind != FormulaKind::index || f.dtype == DType::boolean ||
+        !depends_on(f.index[0], axis_at(reduced).symbol))
       return;
     for (int a : st.components[0].axes)
       if (is_short(axis_at(a)) && depends_on(f.index[0], axis_at(a).symbol)) kept = a;
@@ -68,7 +69,8 @@ bool DefaultScheduler::transforms() {
     if (window && !contains(windows, value_at(f.value).name)) windows.push_back(value_at(f.value).name);
   });
   for (const std::string& value : windows)
-    if (!try_add(DirectiveKind::padded_copy, {value, nests_.free_name(value + ".padded")})) return refuse_all();
+    if (!try_add(DirectiveKind::padded_copy, {value, nests_.free_name(value + ".padded")}))
+      return refuse_all();
   for (const std::string& name : chain) add(DirectiveKind::unfold, {name});
   for (size_t k = 0; k + 1 < chain.size(); k++) {
     const int made = stage(nests_.stage(chain[k])).components[0].out;
@@ -110,9 +112,10 @@ void DefaultScheduler::transform_loops(int s, const std::vector<std::string>& co
   add(DirectiveKind::order, order);
   std::vector<std::string> rest = own();
   while (rest.size() >= 2) {
-    const int64_t inner = trips(*nest(s).find(rest.back())), outer = trips(*nest(s).find(rest[rest.size() - 2]));
-    if (inner >= limits_.lanes / 2 || !std::has_single_bit(uint64_t(inner)) || inner * outer > limits_.lanes ||
-        !std::has_single_bit(uint64_t(outer)) ||
+    const int64_t inner = trips(*nest(s).find(rest.back())),
+                  outer = trips(*nest(s).find(rest[rest.size() - 2]));
+    if (inner >= limits_.lanes / 2 || !std::has_single_bit(uint64_t(inner)) ||
+        inner * outer > limits_.lanes || !std::has_single_bit(uint64_t(outer)) ||
         !try_add(DirectiveKind::merge, {name, rest[rest.size() - 2], rest.back(), rest.back()}))
       break;
     rest = own();

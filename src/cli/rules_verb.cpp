@@ -185,7 +185,8 @@ void add_rule_options(CLI::App& verb) {
         choice->max_error = bound;
         choose_rules(*choice);
       },
-      "Rules of class approx take part where no result is off by more than this share of its greatest element "
+      "Rules of class approx take part where no result is off by more than this share of its greatest "
+      "element "
       "(default: none do)");
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 class Check {
 public:
-  Check(const Options& options, const PlanMaker& make, BuiltPlan& built, std::map<Hash128, std::string>& exact)
+  Check(const Options& options, const PlanMaker& make, BuiltPlan& built,
+        std::map<Hash128, std::string>& exact)
       : options_(options), make_(make), built_(built), exact_(exact) {}
 
   Result<ApproximationReport> run() {
@@ -23,7 +24,8 @@ public:
     auto without = make_({{}, forbidden_});
     if (!without) return without.failure();
     if (!options_.language.empty())
-      return leave(std::move(*without), fmt::format("what runs on the device {} is not measured", options_.device));
+      return leave(std::move(*without),
+                   fmt::format("what runs on the device {} is not measured", options_.device));
     for (const auto& [symbol, value] : sizes(*built_.plan)) bound_[symbol] = value;
     std::optional<ThreadPool> own;
     ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
@@ -36,9 +38,10 @@ public:
     for (const RegionReport& region : by_promise()) {
       const auto other = std::ranges::find_if(region.plans, [](auto& plan) { return !plan.approximate; });
       exact_[region.key->hash()] = plan_text(other->name);
-      out_.rejected.push_back(fmt::format("{}: with it the results are off by {:.2g} of their greatest elements, "
-                                          "{:.2g} is allowed",
-                                          compile::name_of(region), *error, out_.max_error));
+      out_.rejected.push_back(
+          fmt::format("{}: with it the results are off by {:.2g} of their greatest elements, "
+                      "{:.2g} is allowed",
+                      compile::name_of(region), *error, out_.max_error));
       auto fewer = make_({exact_, {}});
       if (!fewer) return fewer.failure();
       if (!is_approximate(*fewer)) break;
@@ -74,9 +77,8 @@ private:
     std::vector<RegionReport> out;
     for (const RegionReport& region : built_.builder->regions())
       if (is_approximate(region)) out.push_back(region);
-    std::ranges::stable_sort(out, {}, [](const RegionReport& r) {
-      return double(r.instances) * (r.written_s - r.estimate_s);
-    });
+    std::ranges::stable_sort(
+        out, {}, [](const RegionReport& r) { return double(r.instances) * (r.written_s - r.estimate_s); });
     return out;
   }
 
@@ -112,8 +114,8 @@ bool is_approximate(const BuiltPlan& built) {
   return std::ranges::any_of(regions, [](const RegionReport& region) { return is_approximate(region); });
 }
 
-Result<ApproximationReport> check_approximation(const Options& options, const PlanMaker& make, BuiltPlan& built,
-                                                std::map<Hash128, std::string>& exact) {
+Result<ApproximationReport> check_approximation(const Options& options, const PlanMaker& make,
+                                                BuiltPlan& built, std::map<Hash128, std::string>& exact) {
   return Check(options, make, built, exact).run();
 }
 
@@ -121,9 +123,10 @@ std::string to_string(const ApproximationReport& report) {
   std::string out;
   if (report.max_error <= 0) return out;
   if (report.regions > 0)
-    out += fmt::format("approximate: {} region{}; results are off by {:.2g} of their greatest elements, {:.2g} is "
-                       "allowed\n",
-                       report.regions, report.regions == 1 ? "" : "s", report.error, report.max_error);
+    out += fmt::format(
+        "approximate: {} region{}; results are off by {:.2g} of their greatest elements, {:.2g} is "
+        "allowed\n",
+        report.regions, report.regions == 1 ? "" : "s", report.error, report.max_error);
   else
     out += fmt::format("approximate: nothing, where {:.2g} of the greatest element of a result is allowed\n",
                        report.max_error);

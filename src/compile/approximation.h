@@ -13,8 +13,8 @@ bool is_approximate(const BuiltPlan& built);
 /// same inputs. Where it is off by more than the bound, regions stay exact, one after the other, those that
 /// promise least first, until it is not; these are told to `rejected`, and `exact` gets their plans, for
 /// PlanRequest::pinned. `built` is replaced.
-Result<ApproximationReport> check_approximation(const Options& options, const PlanMaker& make, BuiltPlan& built,
-                                                std::map<Hash128, std::string>& exact);
+Result<ApproximationReport> check_approximation(const Options& options, const PlanMaker& make,
+                                                BuiltPlan& built, std::map<Hash128, std::string>& exact);
 
 std::string to_string(const ApproximationReport& report); ///< lines; none where there is nothing to tell
 

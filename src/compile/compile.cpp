@@ -427,7 +427,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   const auto plan_file = plan_file_of(with);
   if (!plan_file) return plan_file.failure();
   const std::shared_ptr<const RuleSet> every_rule = with.rules.set;
-  std::map<Hash128, std::string> exact;    // plans of regions that may not be approximate
+  std::map<Hash128, std::string> exact;   // plans of regions that may not be approximate
   std::vector<std::string> never_inexact; // rules, where no region may
   const PlanMaker make = [&](const PlanRequest& request) {
     std::vector<std::string> forbidden = request.forbidden;

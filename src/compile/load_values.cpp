@@ -56,9 +56,9 @@ double bytes_read(const Function& f, const std::set<NodeId>& sources) {
   return total;
 }
 
-/// How many times the bytes that it is made from a value may take. A fold over one large weight (the transform
-/// of a window) would run wherever the value is made again, so it may take more; a product of two weights
-/// may not.
+/// How many times the bytes that it is made from a value may take. A fold over one large weight
+/// (the transform of a window) would run wherever the value is made again, so it may take more; a
+/// product of two weights may not.
 double most_bytes(const Function& f, NodeId value, const std::set<NodeId>& sources, double made_from) {
   double largest = 0;
   for (const NodeId id : sources) largest = std::max(largest, bytes(f[id].type()));
@@ -122,7 +122,8 @@ std::vector<NodeId> load_time_values(const Region& region) {
     const bool table = source[value].empty();
     const double made_from = bytes_read(f, source[value]);
     std::set<NodeId> seen;
-    if (table ? size > largest_table || !has_work(f, value, region.given, seen) : size > made_from * most_bytes(f, value, source[value], made_from))
+    if (table ? size > largest_table || !has_work(f, value, region.given, seen)
+              : size > made_from * most_bytes(f, value, source[value], made_from))
       continue;
     done.insert(value);
     chosen.push_back(value);

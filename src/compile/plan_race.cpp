@@ -253,7 +253,8 @@ private:
     const double allowed = built_.rules->max_error();
     if (!error) return "its error is not known: " + error.error();
     if (*error <= allowed) return std::string();
-    return fmt::format("results are off by {:.2g} of their greatest elements, {:.2g} is allowed", *error, allowed);
+    return fmt::format("results are off by {:.2g} of their greatest elements, {:.2g} is allowed", *error,
+                       allowed);
   }
   /// Of an exact program: against the best one, or, where that is not exact, the one that is.
   Result<std::string> difference(ProgramRace& race, int program) {

@@ -241,12 +241,11 @@ Result<double> ProgramRace::error(int first, int second) {
     return largest;
   };
   if (!options_.log) return now();
-  const auto answer = options_.log->ask("an error of programs", fmt::format("{} {}", first, second),
-                                        [&]() -> search::MeasureLog::Answer {
-                                          const auto error = now();
-                                          return {error.ok(), error ? "" : error.error(),
-                                                  error ? std::vector{*error} : std::vector<double>()};
-                                        });
+  const auto answer = options_.log->ask(
+      "an error of programs", fmt::format("{} {}", first, second), [&]() -> search::MeasureLog::Answer {
+        const auto error = now();
+        return {error.ok(), error ? "" : error.error(), error ? std::vector{*error} : std::vector<double>()};
+      });
   if (!answer.ok || answer.numbers.empty()) return Failure{answer.text};
   return answer.numbers[0];
 }

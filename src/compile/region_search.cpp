@@ -244,7 +244,8 @@ private:
       if (std::exchange(seen[c], 1) != 0) continue;
       const auto [op, row] = loops.engine.chosen(genome, c);
       const egraph::RuleId rule = graph.creator(op, row);
-      if (rule != egraph::absent && graph.rule(rule).numeric == egraph::NumericClass::approximate) return true;
+      if (rule != egraph::absent && graph.rule(rule).numeric == egraph::NumericClass::approximate)
+        return true;
       for (const uint32_t x : loops.problem().children(genome[c])) stack.push_back(x);
     }
     return false;

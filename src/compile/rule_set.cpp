@@ -43,7 +43,8 @@ double bound_of_settings() {
   if (text.empty()) return 0;
   char* end = nullptr;
   const double bound = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || *end) throw Error(fmt::format("LUMINAL_MAX_ERROR={}: a number is expected", text));
+  if (end == text.c_str() || *end)
+    throw Error(fmt::format("LUMINAL_MAX_ERROR={}: a number is expected", text));
   return bound;
 }
 
@@ -51,9 +52,10 @@ double bound_of_settings() {
 double stricter(double bound, double more) {
   if (more == 0) return bound;
   if (!(more > 0 && more < 1))
-    throw Error(fmt::format("max_error {}: a share of the greatest element of a result is expected, more than 0 "
-                            "and less than 1",
-                            more));
+    throw Error(
+        fmt::format("max_error {}: a share of the greatest element of a result is expected, more than 0 "
+                    "and less than 1",
+                    more));
   return bound > 0 ? std::min(bound, more) : more;
 }
 

@@ -19,7 +19,7 @@ public:
   Interpolation(int64_t tile, int64_t window);
   int64_t points() const { return points_; }
   int64_t sample(int64_t point, int64_t q) const { return samples_[size_t(point)][size_t(q)]; } ///< B
-  int64_t result(int64_t point, int64_t j) const;                                             ///< A
+  int64_t result(int64_t point, int64_t j) const;                                               ///< A
   /// G is weight / divisor.
   int64_t weight(int64_t point, int64_t s) const;
   int64_t divisor(int64_t point) const { return divisors_[size_t(point)]; }

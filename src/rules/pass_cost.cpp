@@ -146,10 +146,10 @@ void PassCost::collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool 
       inner_.push_back(c);
     }
     if (!visit(f, loops)) return;
-    // Sums that are written out stand in each other, at the same points; loops of others do not stand in them,
-    // nor they in those.
-    const bool apart =
-        fold_ && (fold_->written_out || tuple.written_out) && (fold_->written_out != tuple.written_out || views);
+    // Sums that are written out stand in each other, at the same points; loops of others do not
+    // stand in them, nor they in those.
+    const bool apart = fold_ && (fold_->written_out || tuple.written_out) &&
+                       (fold_->written_out != tuple.written_out || views);
     const LoopAxes outer = under(views, tuple.body & ~tuple.over), all = outer | tuple.over;
     if (scan) {
       in_order_ |= under(views, tuple.over);

@@ -383,8 +383,8 @@ void RegionLoops::find_static() {
   is_static.assign(n, 0);
   is_weight.assign(n, 0);
   std::vector<double> sources(n, egraph::infinite_cost); // bytes of the weights below the least term
-  std::vector<double> largest(n, 0);     // of one of these
-  std::vector<uint8_t> folds(n, 0);      // a term of the class is a result of a fold
+  std::vector<double> largest(n, 0);                     // of one of these
+  std::vector<uint8_t> folds(n, 0);                      // a term of the class is a result of a fold
   const OpId in = terms.ops().in;
   for (bool again = true; again;) {
     again = false;
@@ -398,7 +398,8 @@ void RegionLoops::find_static() {
         largest[c] = leaf_of_[r] != absent ? sum : 0;
         for (const uint32_t x : problem().children(r)) largest[c] = std::max(largest[c], largest[x]);
       }
-      if (rows[r].kind == LoopKind::get && rows[problem().first_row(problem().children(r)[0])].kind == LoopKind::fold)
+      if (rows[r].kind == LoopKind::get &&
+          rows[problem().first_row(problem().children(r)[0])].kind == LoopKind::fold)
         folds[c] = 1;
     }
   }

@@ -45,7 +45,7 @@ struct LoopRow {
   uint32_t first_component = 0; ///< fold, scan: into RegionLoops::components_of_rows
   uint32_t component_count = 0;
   bool written_out = false; ///< fold: over a few points, with entries of a constant matrix
-  bool twin = false; ///< an earlier row of the class is the same with its operands exchanged
+  bool twin = false;        ///< an earlier row of the class is the same with its operands exchanged
 };
 
 /// A component of a tuple. Equal ones (operation, transform, body, and so for all that they read)

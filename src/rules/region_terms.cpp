@@ -95,9 +95,8 @@ RegionTerms::RegionTerms(const TheoryOptions& options, egraph::EggOptions egg)
   add_rows();
   add_theory(*this);
   if (!options_.rules) return;
-  for (const char* file :
-       {"facts.egg", "scalar.egg", "algebra.egg", "folds.egg", "views.egg", "families.egg", "cascades.egg",
-        "tiles.egg"})
+  for (const char* file : {"facts.egg", "scalar.egg", "algebra.egg", "folds.egg", "views.egg", "families.egg",
+                           "cascades.egg", "tiles.egg"})
     read(file);
   for (size_t k = 0; k < replaced_.size(); ++k)
     LUMINAL_CHECK(replaced_[k], "the rules do not have the text {}", options_.replaced[k].first);

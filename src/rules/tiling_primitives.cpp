@@ -137,7 +137,8 @@ private:
     stay -= w.replaced();
     over.for_each([&](AxisId window) {
       const Expr r = t_.axes.extent(window);
-      if (out || !r.is_constant() || r.value() < 3 || tile + r.value() - 1 > Interpolation::most_points) return;
+      if (out || !r.is_constant() || r.value() < 3 || tile + r.value() - 1 > Interpolation::most_points)
+        return;
       const auto found = slide(w, window);
       if (!found || over.contains(found->out) || !weights.axes.contains(window) ||
           weights.axes.contains(found->out) || !image.axes.contains(found->read) || stay.contains(window) ||
@@ -176,9 +177,7 @@ private:
     make("tiling-axis", {"Tiling", "String"}, "Axes", [this](Args a) -> std::optional<Value> {
       const Tiling& t = tiling(a[0]);
       const std::string_view name = text(a[1]);
-      return t_.sets.id(one(name == "sample"  ? t.sample
-                            : name == "point" ? t.point
-                                              : t.window));
+      return t_.sets.id(one(name == "sample" ? t.sample : name == "point" ? t.point : t.window));
     });
     // That the one axis is the samples or the points of.
     make("tiling-of", {"Axes"}, "Tiling", [this](Args a) -> std::optional<Value> {
@@ -207,7 +206,8 @@ private:
       const Expr sum = symbol(t.tiles) * t.tile + symbol(t.sample), at = sum + found->first;
       Place out;
       out.index = {{found->read, at}};
-      for (const Expr c : found->own) out.predicate = logical_and(out.predicate, substitute(c, {{sum_, sum}}));
+      for (const Expr c : found->own)
+        out.predicate = logical_and(out.predicate, substitute(c, {{sum_, sum}}));
       for (const Expr inside : {le(0, at), lt(at, t_.axes.extent(found->read))})
         if (prove(inside) != Truth::yes) out.predicate = logical_and(out.predicate, inside);
       return t_.places.id(out);

@@ -143,26 +143,22 @@ std::vector<Lowering::Region> Lowering::regions(int stage, int value,
       if (c.out != value) continue;
       components++;
       const Region one = region(stage, c, d, outer);
-      if (one.base.is_constant() && one.extent.is_constant(1)) at.insert(one.base.value());
-      if (!all) {
-        all = one;
-        continue;
-      }
-      const bool same = proves_equal(all->base, one.base) && proves_equal(all->extent, one.extent);
-      if (!same && (at.empty() || !one.base.is_constant() || !one.extent.is_constant(1)))
-        refuse("{} is written at different places of stage {}", n_.cone.values[size_t(value)].name, writer.name);
+      const bool element = one.base.is_constant() && one.extent.is_constant(1);
+      if (element) at.insert(one.base.value());
+      LUMINAL_CHECK(!all || element ||
+                    (proves_equal(all->base, one.base) && proves_equal(all->extent, one.extent)));
+      all = one;
     }
     LUMINAL_CHECK(all);
     if (at.size() > 1) {
-      if (*at.rbegin() - *at.begin() + 1 != int64_t(at.size()))
-        refuse("stage {} leaves out parts of {}", writer.name, n_.cone.values[size_t(value)].name);
+      LUMINAL_CHECK(*at.rbegin() - *at.begin() + 1 == int64_t(at.size()));
       places *= at.size();
       all = Region{*at.begin(), int64_t(at.size())};
     }
     out.push_back(*all);
   }
-  if (places != components && components > 1 && places != 1)
-    refuse("stage {} leaves out parts of {}", writer.name, n_.cone.values[size_t(value)].name);
+  LUMINAL_CHECK(places == 1 || places == components, "{} is written in parts",
+                n_.cone.values[size_t(value)].name);
   return out;
 }
 
@@ -170,9 +166,8 @@ std::vector<Lowering::Region> Lowering::regions(int stage, int value,
 void Lowering::check_regions(int value) {
   for (size_t w = 0; w < n_.stages.size(); w++) {
     const auto& parts = n_.cone.stages[w].components;
-    if (std::ranges::any_of(parts, [&](const Component& c) {
-          return c.out == value && c.kind != ComponentKind::update;
-        })) {
+    if (std::ranges::any_of(
+            parts, [&](const Component& c) { return c.out == value && c.kind != ComponentKind::update; })) {
       for (int r : n_.readers(value)) {
         if (r == int(w)) continue;
         auto mine = path_to(leaf_of(int(w))->parent), theirs = path_to(leaf_of(r)->parent);

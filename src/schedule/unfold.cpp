@@ -78,9 +78,8 @@ void unfold(Nests& nests, const std::string& name) {
     FormulaRef with = product ? formula_op(Op::fma, {body->args[0], body->args[1], sum})
                               : formula_op(fold.op, {sum, formula_cast(fold.dtype, body)});
     with = without_units(with);
-    sum = taken.is_constant()
-              ? with
-              : formula_op(Op::select, {formula_index(taken, DType::boolean), with, sum});
+    sum = taken.is_constant() ? with
+                              : formula_op(Op::select, {formula_index(taken, DType::boolean), with, sum});
   }
   Stage map = whole;
   map.domain = 1;

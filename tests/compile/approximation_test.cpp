@@ -1,7 +1,7 @@
-// approximation_test.cpp -- programs with rules of class `approx`: only where a bound is given, within it, and
-// exact where the bound is too small.
-#include "compile/approximation.h"
+// approximation_test.cpp -- programs with rules of class `approx`: only where a bound is given,
+// within it, and exact where the bound is too small.
 #include "base/thread_pool.h"
+#include "compile/approximation.h"
 #include "compile/plan_race.h"
 #include "compile/search_options.h"
 #include <gmock/gmock.h>
@@ -23,8 +23,8 @@ struct Convolution {
 };
 Module module_of(const Convolution& c) {
   const int64_t h = c.height + 2 * c.padding - 2, w = c.width + 2 * c.padding - 2;
-  const std::string space = fmt::format("[n: {}, k: {}, h: {}, w: {}, c: {}, r: 3, s: 3]", c.batch, c.filters, h, w,
-                                        c.channels);
+  const std::string space =
+      fmt::format("[n: {}, k: {}, h: {}, w: {}, c: {}, r: 3, s: 3]", c.batch, c.filters, h, w, c.channels);
   const std::string out = fmt::format("[n: {}, k: {}, h: {}, w: {}]", c.batch, c.filters, h, w);
   return parse_module(fmt::format(
       R"(fn @main(%x: f32[{0}, {1}, {2}, {3}], %z: f32[{0}, {4}, {5}, {6}], weight %w: f32[{4}, {1}, 3, 3],
@@ -56,7 +56,8 @@ Options options_with(double max_error, ThreadPool& pool) {
 
 std::vector<std::string> rules_of(const Compiled& compiled) {
   std::vector<std::string> out;
-  for (const RegionReport& region : compiled.regions) out.insert(out.end(), region.rules.begin(), region.rules.end());
+  for (const RegionReport& region : compiled.regions)
+    out.insert(out.end(), region.rules.begin(), region.rules.end());
   return out;
 }
 
@@ -81,7 +82,8 @@ TEST(Approximation, WithoutABoundThereIsNone) {
 
 TEST(Approximation, WithinABoundAConvolutionTakesThreeKernels) {
   ThreadPool pool(1);
-  for (const Convolution& c : {Convolution{}, {.batch = 2, .height = 30, .padding = 0}, {.batch = 3, .height = 15, .width = 21}}) {
+  for (const Convolution& c :
+       {Convolution{}, {.batch = 2, .height = 30, .padding = 0}, {.batch = 3, .height = 15, .width = 21}}) {
     const Compiled exact = compile(module_of(c), options_with(0, pool)).value();
     const Compiled compiled = compile(module_of(c), options_with(1e-3, pool)).value();
     EXPECT_THAT(rules_of(compiled), Contains("tiles-four"));
@@ -104,12 +106,14 @@ TEST(Approximation, BeyondTheBoundTheProgramStaysExact) {
   EXPECT_EQ(compiled.approximation.regions, 0u);
   EXPECT_EQ(compiled.approximation.error, 0);
   ASSERT_THAT(compiled.approximation.rejected, testing::SizeIs(1));
-  EXPECT_THAT(compiled.approximation.rejected[0],
-              testing::AllOf(StartsWith("region of "), HasSubstr("of their greatest elements, 1e-09 is allowed")));
-  EXPECT_THAT(compiled.report(),
-              testing::AllOf(HasSubstr("approximate: nothing, where 1e-09 of the greatest element of a result is "
-                                       "allowed\n  rejected: region of "),
-                             Not(HasSubstr("is not used"))));
+  EXPECT_THAT(
+      compiled.approximation.rejected[0],
+      testing::AllOf(StartsWith("region of "), HasSubstr("of their greatest elements, 1e-09 is allowed")));
+  EXPECT_THAT(
+      compiled.report(),
+      testing::AllOf(HasSubstr("approximate: nothing, where 1e-09 of the greatest element of a result is "
+                               "allowed\n  rejected: region of "),
+                     Not(HasSubstr("is not used"))));
   EXPECT_EQ(compiled.schedules, exact.schedules);
   EXPECT_THAT(compiled.blamed, IsEmpty());
   EXPECT_EQ(error_of(exact, compiled, pool), 0);

@@ -111,10 +111,11 @@ TEST(RuleSet, ABoundOfErrorsAdmitsApproximateRules) {
   EXPECT_THAT(compile::RuleSet::of({.forbidden = {"tiles-four"}, .max_error = 1e-3})->approximate_rules(),
               testing::AllOf(Contains("tiles-two"), Not(Contains("tiles-four"))));
   for (const double bound : {-1.0, 1.0, 2.5, std::nan("")})
-    EXPECT_EQ(refusal({.max_error = bound}),
-              fmt::format("max_error {}: a share of the greatest element of a result is expected, more than 0 and "
-                          "less than 1",
-                          bound));
+    EXPECT_EQ(
+        refusal({.max_error = bound}),
+        fmt::format("max_error {}: a share of the greatest element of a result is expected, more than 0 and "
+                    "less than 1",
+                    bound));
   setenv("LUMINAL_MAX_ERROR", "1e-3", 1);
   EXPECT_EQ(compile::whole_choice({}).max_error, 1e-3);
   EXPECT_EQ(compile::whole_choice({.max_error = 1e-2}).max_error, 1e-3); // the stricter one

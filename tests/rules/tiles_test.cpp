@@ -27,7 +27,8 @@ TEST(Tiles, MatricesMakeASlidingWindow) {
             int64_t sum = 0;
             for (int64_t p = 0; p < m.points(); ++p)
               sum += m.result(p, j) * m.sample(p, q) * m.weight(p, s) * (all / m.divisor(p));
-            EXPECT_EQ(sum, q == j + s ? all : 0) << tile << " " << window << ": " << j << " " << q << " " << s;
+            EXPECT_EQ(sum, q == j + s ? all : 0)
+                << tile << " " << window << ": " << j << " " << q << " " << s;
           }
     }
 }
@@ -40,10 +41,13 @@ struct Convolution {
   const char* type = "f32";
 };
 RuleCase case_of(const Convolution& c) {
-  const auto results = [&](int64_t n) { return (n + 2 * c.padding - c.dilation * (c.window - 1) - 1) / c.step + 1; };
-  const int64_t h = results(c.height), w = results(c.width), each = c.channels / c.groups, filters = c.filters / c.groups;
-  const std::string space = fmt::format("[n: {}, g: {}, k: {}, h: {}, w: {}, c: {}, r: {}, s: {}]", c.batch, c.groups,
-                                        filters, h, w, each, c.window, c.window);
+  const auto results = [&](int64_t n) {
+    return (n + 2 * c.padding - c.dilation * (c.window - 1) - 1) / c.step + 1;
+  };
+  const int64_t h = results(c.height), w = results(c.width), each = c.channels / c.groups,
+                filters = c.filters / c.groups;
+  const std::string space = fmt::format("[n: {}, g: {}, k: {}, h: {}, w: {}, c: {}, r: {}, s: {}]", c.batch,
+                                        c.groups, filters, h, w, each, c.window, c.window);
   const auto at = [&](const char* o, const char* s) {
     return fmt::format("{} * {} + {} * {} - {}", o, c.step, s, c.dilation, c.padding);
   };
@@ -57,7 +61,8 @@ RuleCase case_of(const Convolution& c) {
   %o = get %f, 0
   return o = %o
 }})",
-      c.type, c.batch, c.channels, c.height, c.width, c.role, c.filters, each, c.window, space, y, x, filters);
+      c.type, c.batch, c.channels, c.height, c.width, c.role, c.filters, each, c.window, space, y, x,
+      filters);
   RuleCase out{"a convolution", parse_module(text, "convolution"), {}};
   uint64_t state = 1;
   const Function& f = out.module.entry();
@@ -87,8 +92,11 @@ uint64_t matches(const rules::RuleCheck& check, std::string_view prefix) {
 
 TEST(Tiles, EveryTermOfAConvolutionIsRight) {
   RegionTerms terms(approximate());
-  for (const Convolution& c : {Convolution{}, {.padding = 0}, {.batch = 2, .height = 4, .width = 4},
-                               {.batch = 3, .height = 7, .width = 3, .padding = 2}, {.window = 5, .padding = 2}}) {
+  for (const Convolution& c : {Convolution{},
+                               {.padding = 0},
+                               {.batch = 2, .height = 4, .width = 4},
+                               {.batch = 3, .height = 7, .width = 3, .padding = 2},
+                               {.window = 5, .padding = 2}}) {
     const rules::RuleCheck check = rules::check_rules(terms, case_of(c));
     EXPECT_FALSE(check.wrong) << *check.wrong;
     EXPECT_GT(matches(check, "tiles-two"), 1u); // along both axes
@@ -100,9 +108,14 @@ TEST(Tiles, EveryTermOfAConvolutionIsRight) {
 
 TEST(Tiles, OthersAreLeftAlone) {
   RegionTerms terms(approximate());
-  for (const Convolution& c :
-       {Convolution{.step = 2}, {.height = 9, .width = 9, .dilation = 2}, {.channels = 6, .filters = 6, .groups = 6},
-        {.channels = 2}, {.filters = 3}, {.window = 1, .padding = 0}, {.role = ""}, {.type = "f16"}}) {
+  for (const Convolution& c : {Convolution{.step = 2},
+                               {.height = 9, .width = 9, .dilation = 2},
+                               {.channels = 6, .filters = 6, .groups = 6},
+                               {.channels = 2},
+                               {.filters = 3},
+                               {.window = 1, .padding = 0},
+                               {.role = ""},
+                               {.type = "f16"}}) {
     const rules::RuleCheck check = rules::check_rules(terms, case_of(c));
     EXPECT_FALSE(check.wrong) << *check.wrong;
     EXPECT_EQ(matches(check, "tiles"), 0u);
