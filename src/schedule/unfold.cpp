@@ -9,7 +9,7 @@
 namespace luminal::kernel {
 namespace {
 
-constexpr int64_t most_points = 64;
+constexpr int64_t most_points = 16;
 
 } // namespace
 
