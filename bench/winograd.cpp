@@ -51,6 +51,12 @@ int main(int argc, char** argv) {
         part = slurp(item);
     }
     o.rules.choice.max_error = e;
+    auto store = std::make_shared<std::map<std::string, std::vector<float>>>();
+    std::map<std::string, int64_t> counts;
+    for (NodeId id : m.entry().params) { const auto& in = std::get<InputAttr>(m.entry()[id].attr); int64_t c = 1; for (Expr x : in.type.shape) c *= x.value(); counts[in.name] = c; }
+    o.weights = [store, counts](const std::string& name) -> std::span<const std::byte> {
+      auto& v = (*store)[name]; if (v.empty()) { auto r = random_floats(counts.at(name), 7, 0.02F); v.assign(r.data(), r.data() + counts.at(name)); if (name.ends_with("variance") || name.ends_with("var")) for (auto& y : v) y = 1; }
+      return std::as_bytes(std::span(v)); };
     if (!part.empty()) {
       o.partitioner = [part, done = false](const Region& region) mutable -> Result<std::optional<Partition>> {
         if (std::exchange(done, true)) return std::optional<Partition>();
