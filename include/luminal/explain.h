@@ -58,11 +58,14 @@ struct RegionExplanation {
   std::string limit;                        ///< at which the rules ended; empty: by themselves
   std::vector<RegionPlanExplanation> plans; ///< the least estimate first; empty: nothing to choose from
   bool measured = false;                    ///< the plan that is taken won by measuring
+  bool approximate = false;                 ///< what is taken needs a rule of class `approx`
 };
 
 struct Explanation {
   std::vector<KernelExplanation> kernels; ///< in the order of report()
   std::vector<RegionExplanation> regions; ///< those with something to tell: rules that applied
+  double max_error = 0;                   ///< RuleChoice::max_error
+  double error = 0; ///< of the results, as it was measured, where a region is approximate
 };
 
 /// For people: kernels first, `colour` marks their heads.

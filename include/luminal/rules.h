@@ -11,6 +11,9 @@ struct RuleChoice {
   /// Error that shows a program for which it is wrong.
   std::vector<std::string> files = {};
   std::vector<std::string> forbidden = {}; ///< names of rules that take no part
+  /// More than 0: rules of class `approx` take part where no result of the program is off by more than this
+  /// share of the greatest magnitude among the elements of that result. A positive number below 1.
+  double max_error = 0;
   bool operator==(const RuleChoice&) const = default;
 };
 

@@ -299,6 +299,10 @@ CompileOptions options_of(const nb::dict& words, std::source_location where) {
       {"progress", [&](auto&, nb::handle value) { options.search.progress = progress_of(value, stop); }},
       {"rules", [&](auto& name, nb::handle value) { options.rules.files = texts(value, name); }},
       {"forbid_rules", [&](auto& name, nb::handle value) { options.rules.forbidden = texts(value, name); }},
+      {"max_error",
+       [&](auto& name, nb::handle value) {
+         options.rules.max_error = option<double>(value, name, "a number");
+       }},
       {"plan", [&](auto& name,
                    nb::handle value) { options.plan = option<std::string>(value, name, "a file's name"); }},
       {"passes",
@@ -335,17 +339,19 @@ CompileOptions options_of(const nb::dict& words, std::source_location where) {
 void bind_run(nb::module_& m, nb::class_<Graph>& graph) {
   bind_tables(m);
   both(m, graph, "compile", &compile, nb::arg("device") = nb::none(), nb::arg("options"),
-       nb::sig("def compile(device: str | None = None, *, mode: typing.Literal['fast', 'optimal', 'budget'] "
-               "| None = None, seconds: float | None = None, "
-               "progress: bool | collections.abc.Callable[[SearchProgress], object] | None = None, threads: "
-               "int | None = None, "
-               "sizes: collections.abc.Mapping[str, int | collections.abc.Sequence[int]] | None = None, "
-               "passes: str | Pass | None = None, "
-               "rules: str | collections.abc.Sequence[str] | None = None, "
-               "forbid_rules: str | collections.abc.Sequence[str] | None = None, plan: str | None = None, "
-               "cache: bool | None = None, max_memory: int | None = None, weights_id: str | None = None, "
-               "strict: bool | None = None, "
-               "filter: str | None = None, confirm: bool | None = None) -> None"),
+       nb::sig(
+           "def compile(device: str | None = None, *, mode: typing.Literal['fast', 'optimal', 'budget'] "
+           "| None = None, seconds: float | None = None, "
+           "progress: bool | collections.abc.Callable[[SearchProgress], object] | None = None, threads: "
+           "int | None = None, "
+           "sizes: collections.abc.Mapping[str, int | collections.abc.Sequence[int]] | None = None, "
+           "passes: str | Pass | None = None, "
+           "rules: str | collections.abc.Sequence[str] | None = None, "
+           "forbid_rules: str | collections.abc.Sequence[str] | None = None, max_error: float | None = None, "
+           "plan: str | None = None, "
+           "cache: bool | None = None, max_memory: int | None = None, weights_id: str | None = None, "
+           "strict: bool | None = None, "
+           "filter: str | None = None, confirm: bool | None = None) -> None"),
        "Makes the program; execute does it where the graph changed since. mode=\"optimal\" or seconds=.. "
        "search faster kernels by measuring "
        "(progress=True shows a line; Ctrl-C ends the search, keeps what was found, and raises "
@@ -353,6 +359,8 @@ void bind_run(nb::module_& m, nb::class_<Graph>& graph) {
        "sizes: typical sizes of dynamic dimensions; passes: names, or a Pass; max_memory: refuse more bytes; "
        "rules: files of rules for the search for equal programs; forbid_rules: names of rules that take no "
        "part; "
+       "max_error: rules of class approx take part where no result is off by more than this share of its "
+       "greatest element; "
        "plan: a file of luminal tune --export-plan; "
        "strict: a wrong schedule of the "
        "tuning cache is an Error.");

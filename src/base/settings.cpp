@@ -43,6 +43,10 @@ constexpr Setting table[] = {
      "files of rules for the search for equal programs, with colons between them"},
     {"LUMINAL_FORBID_RULES", SettingType::text, "",
      "names of rules that take no part in it, with commas between them; luminal rules list has them"},
+    {"LUMINAL_MAX_ERROR", SettingType::text, "",
+     "rules of class approx take part where no result is off by more than this share of its greatest "
+     "element; "
+     "default none"},
     {"LUMINAL_PLAN", SettingType::text, "",
      "a plan's file (luminal tune --export-plan): its schedules are used before those of the tuning cache"},
     {"LUMINAL_LOG", SettingType::text, "warning", "what is logged on stderr: error, warning, info, debug"},

@@ -265,6 +265,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   fallback_ = fallback;
   if (fallback == Fallback::full && few_axis_.empty() && cascade_tiles()) return std::move(schedule_);
   if (fallback == Fallback::full && few_axis_.empty() && statistic_tiles()) return std::move(schedule_);
+  if (fallback == Fallback::full && few_axis_.empty() && transforms()) return std::move(schedule_);
   std::vector<std::string> common;
   if (fallback == Fallback::full && few_axis_.empty()) {
     auto rolled = rolled_scans();

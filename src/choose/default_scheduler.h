@@ -113,6 +113,10 @@ private:
   Result<Blocking> row_statistic();
   void add_directives(const Blocking& blocking);
   bool statistic_tiles();
+  // Folds with constant matrices (choose_transforms.cpp).
+  int matrix_axis(int s) const;
+  bool transforms();
+  void transform_loops(int s, const std::vector<std::string>& common);
   void blocks_of_rows(std::vector<std::string>& common);
   Result<std::vector<std::string>> rolled_scans();
   // Weights that pass by once for few rows (choose_streams.cpp).

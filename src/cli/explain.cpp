@@ -120,7 +120,8 @@ Json json_of(const RegionExplanation& r) {
           {"outcome", r.outcome.empty() ? "replaced" : r.outcome},
           {"limit", r.limit},
           {"plans", plans},
-          {"measured", r.measured}};
+          {"measured", r.measured},
+          {"approximate", r.approximate}};
 }
 
 Ablation ablation_of(const GraphArguments& a) {

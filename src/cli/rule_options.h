@@ -4,7 +4,7 @@
 
 namespace luminal::cli {
 
-/// --rules and --forbid-rule: for all that this process compiles.
+/// --rules, --forbid-rule and --max-error: for all that this process compiles.
 void add_rule_options(CLI::App& verb);
 /// --plan: likewise.
 void add_plan_option(CLI::App& verb);

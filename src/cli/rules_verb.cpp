@@ -179,6 +179,15 @@ void add_rule_options(CLI::App& verb) {
   add("--rules", &RuleChoice::files,
       "A file of rules for the search for equal programs, tested before it is used; may be repeated");
   add("--forbid-rule", &RuleChoice::forbidden, "A rule that takes no part in it; may be repeated");
+  verb.add_option_function<double>(
+      "--max-error",
+      [choice](double bound) {
+        choice->max_error = bound;
+        choose_rules(*choice);
+      },
+      "Rules of class approx take part where no result is off by more than this share of its greatest "
+      "element "
+      "(default: none do)");
 }
 
 void add_plan_option(CLI::App& verb) {

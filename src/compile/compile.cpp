@@ -11,6 +11,7 @@
 #include "codegen/c_like/c_like.h"
 #include "codegen/object_cache.h"
 #include "codegen/version.h"
+#include "compile/approximation.h"
 #include "compile/blame_rules.h"
 #include "compile/plan_file.h"
 #include "compile/plan_search.h"
@@ -335,6 +336,9 @@ Result<Options> with_rules(Options options) {
   } catch (const Error& error) {
     return Failure{error.what()};
   }
+  // Whoever allows errors asks for speed: all regions are searched, also of networks of many kinds of them.
+  constexpr uint64_t more_work = 8;
+  if (options.rules.set->max_error() > 0) options.rules.work *= more_work;
   return options;
 }
 } // namespace
@@ -426,17 +430,27 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   const auto plan_file = plan_file_of(with);
   if (!plan_file) return plan_file.failure();
   const std::shared_ptr<const RuleSet> every_rule = with.rules.set;
+  std::map<Hash128, std::string> exact;   // plans of regions that may not be approximate
+  std::vector<std::string> never_inexact; // rules, where no region may
   const PlanMaker make = [&](const PlanRequest& request) {
     std::vector<std::string> forbidden = request.forbidden;
+    std::map<Hash128, std::string> pinned = request.pinned;
+    pinned.insert(exact.begin(), exact.end());
+    forbidden.insert(forbidden.end(), never_inexact.begin(), never_inexact.end());
     if (with.tuning) {
       result.blamed = quarantined_rules(*with.tuning, *every_rule);
       for (const BlamedRule& rule : result.blamed) forbidden.push_back(rule.name);
     }
     with.rules.set = RuleSet::without(every_rule, forbidden);
-    return build(work, with, *plan_file, request.pinned, watch);
+    return build(work, with, *plan_file, pinned, watch);
   };
   auto built = make({});
   if (!built) return built.failure();
+  auto checked = check_approximation(with, make, *built, exact);
+  if (!checked) return checked.failure();
+  result.approximation = std::move(*checked);
+  if (!result.approximation.rejected.empty() && result.approximation.regions == 0)
+    never_inexact = every_rule->approximate_rules();
   for (const auto& [name, text] : options.schedules)
     if (std::ranges::none_of(built->builder->kernels(),
                              [&](const PlannedKernel& kernel) { return kernel.report.name == name; }))
@@ -485,6 +499,7 @@ std::string Compiled::report() const {
   for (size_t i = 0; i < schedules.size(); i++)
     out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
   for (const RegionReport& region : regions) out += to_string(region);
+  out += compile::to_string(approximation);
   for (const BlamedRule& rule : blamed)
     out += fmt::format("the rule {} is not used: {}{}\n", rule.name, rule.cause,
                        rule.reproducer.empty() ? "" : "; reproducer in " + rule.reproducer);

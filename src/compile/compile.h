@@ -55,6 +55,15 @@ struct Options {
   static Options for_device(const std::string& name, int threads);
 };
 
+/// What rules of class `approx` made of the program, and how far off it is.
+struct ApproximationReport {
+  double max_error = 0; ///< RuleChoice::max_error; 0: no such rule took part
+  /// Of the program that is taken, against the one without such rules, as RuleChoice::max_error counts it.
+  double error = 0;
+  size_t regions = 0;                ///< that are approximate, with all of their instances
+  std::vector<std::string> rejected; ///< a line each: what would have been more than max_error, or not known
+};
+
 struct Compiled {
   std::shared_ptr<const runtime::Plan> plan;
   std::vector<PassTime> times;
@@ -67,6 +76,7 @@ struct Compiled {
   std::vector<RegionReport> regions;        ///< what the rules have found
   std::vector<search::TuningEntry> entries; ///< what a plan's file has of it (compile/plan_file.h)
   std::vector<BlamedRule> blamed;           ///< rules that took no part, since they are in quarantine
+  ApproximationReport approximation;        ///< where RuleChoice::max_error allows some
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };

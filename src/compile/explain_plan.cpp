@@ -1,6 +1,7 @@
 // compile/explain_plan.cpp -- from the reports of kernels and regions to what a person asks.
 #include "compile/explain_plan.h"
 #include "base/contains.h"
+#include "compile/approximation.h"
 #include "search/cone_estimate.h"
 #include "search/limit.h"
 #include <algorithm>
@@ -62,6 +63,7 @@ RegionExplanation explain_region(const RegionReport& r) {
     out.plans.push_back(
         {r.plans[k].name, r.plans[k].estimate_s, r.plans[k].kernels, r.plans[k].written, k == r.taken});
   out.measured = r.measured;
+  out.approximate = is_approximate(r);
   return out;
 }
 
@@ -115,6 +117,8 @@ Explanation explain(const Compiled& compiled, const Options& options) {
   }
   for (const RegionReport& region : compiled.regions)
     if (!region.rules.empty()) out.regions.push_back(explain_region(region));
+  out.max_error = compiled.approximation.max_error;
+  out.error = compiled.approximation.error;
   return out;
 }
 

@@ -100,7 +100,7 @@ std::string kernel_text(const KernelExplanation& k, bool colour) {
   return out;
 }
 
-std::string region_text(const RegionExplanation& r, bool colour) {
+std::string region_text(const RegionExplanation& r, const Explanation& all, bool colour) {
   std::string out = bold(fmt::format("region of {} terms{}", r.nodes,
                                      r.instances > 1 ? fmt::format(", {} times", r.instances) : ""),
                          colour) +
@@ -123,6 +123,10 @@ std::string region_text(const RegionExplanation& r, bool colour) {
                          : r.measured ? "; taken: it won by measuring"
                                       : "; taken by estimate");
   if (!plans.empty()) out += row("plans", plans);
+  if (r.approximate)
+    out += row("error", fmt::format("approximate: results of the program are off by {:.2g} of their greatest "
+                                    "elements, {:.2g} is allowed",
+                                    all.error, all.max_error));
   if (!r.before.empty()) out += row("before", r.before);
   if (!r.after.empty()) out += row("after", r.after);
   return out;
@@ -132,6 +136,8 @@ std::string region_text(const RegionExplanation& r, bool colour) {
 
 Explanation filtered(const Explanation& explanation, const std::string& word) {
   Explanation out;
+  out.max_error = explanation.max_error;
+  out.error = explanation.error;
   for (const KernelExplanation& k : explanation.kernels)
     if (k.name == word || has(k.computes, word) || has(k.about, word) || has(k.lines, word))
       out.kernels.push_back(k);
@@ -143,7 +149,7 @@ Explanation filtered(const Explanation& explanation, const std::string& word) {
 std::string to_string(const Explanation& explanation, bool colour) {
   std::string out;
   for (const KernelExplanation& k : explanation.kernels) out += kernel_text(k, colour) + '\n';
-  for (const RegionExplanation& r : explanation.regions) out += region_text(r, colour) + '\n';
+  for (const RegionExplanation& r : explanation.regions) out += region_text(r, explanation, colour) + '\n';
   if (!out.empty()) out.pop_back();
   return out;
 }

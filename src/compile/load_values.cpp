@@ -1,11 +1,14 @@
 // compile/load_values.cpp -- which values are computed once, when the plan is loaded.
 #include "compile/fuse.h"
 #include "compile/fuse_demand.h"
+#include "rules/region_loops.h"
 #include <algorithm>
 #include <unordered_map>
 
 namespace luminal::compile {
 namespace {
+
+using rules::most_of_fold, rules::share_of_one;
 
 /// No dimension takes part: neither in the shapes, nor in the iteration space, nor in what is
 /// computed.
@@ -51,6 +54,16 @@ double bytes_read(const Function& f, const std::set<NodeId>& sources) {
   double total = 0;
   for (auto& [weight, part] : of_weights) total += std::min(part, bytes(f[weight].type()));
   return total;
+}
+
+/// How many times the bytes that it is made from a value may take. A fold over one large weight
+/// (the transform of a window) would run wherever the value is made again, so it may take more; a
+/// product of two weights may not.
+double most_bytes(const Function& f, NodeId value, const std::set<NodeId>& sources, double made_from) {
+  double largest = 0;
+  for (const NodeId id : sources) largest = std::max(largest, bytes(f[id].type()));
+  const bool fold = f[value].kind == NodeKind::get && f[f[value].inputs[0]].kind == NodeKind::fold;
+  return fold && largest >= share_of_one * made_from ? most_of_fold : 1.001;
 }
 
 } // namespace
@@ -110,7 +123,8 @@ std::vector<NodeId> load_time_values(const Region& region) {
     const bool table = source[value].empty();
     const double made_from = bytes_read(f, source[value]);
     std::set<NodeId> seen;
-    if (table ? size > largest_table || !has_work(f, value, region.given, seen) : size > made_from * 1.001)
+    if (table ? size > largest_table || !has_work(f, value, region.given, seen)
+              : size > made_from * most_bytes(f, value, source[value], made_from))
       continue;
     done.insert(value);
     chosen.push_back(value);

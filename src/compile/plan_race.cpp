@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "compile/approximation.h"
 #include "compile/blame_rules.h"
 #include "compile/compare_programs.h"
 #include "compile/tune_plan.h"
@@ -177,7 +178,17 @@ private:
     if (!made) return lost(made.error());
     const auto program = race.add(made->plan);
     if (!program) return lost(program.error());
-    const auto different = race.difference(best_, *program);
+    if (is_approximate(*made)) {
+      const auto far = beyond(race, *program);
+      if (!far) return far.failure();
+      if (!far->empty()) {
+        race.drop(*program);
+        ++summary_.rejected["inexact"];
+        return lost(*far);
+      }
+    }
+    const Result<std::string> different =
+        is_approximate(*made) ? Result<std::string>(std::string()) : difference(race, *program);
     if (!different) {
       race.drop(*program);
       return lost("it cannot be checked: " + different.error());
@@ -194,7 +205,7 @@ private:
       return false;
     }
     ++summary_.region_plans;
-    auto compared = race_best(race, a, *program, seconds);
+    auto compared = race_best(race, a, *program, is_approximate(*made), seconds);
     if (!compared) return compared.failure();
     if (compared->taken) return false;
     const auto slower = [&](const Comparison& by) {
@@ -212,22 +223,52 @@ private:
     if (!made) return made.failure();
     const auto again = race.add(made->plan);
     if (!again) return lost(again.error());
-    const auto wrong = race.difference(best_, *again);
+    const auto wrong = is_approximate(*made) ? beyond(race, *again) : difference(race, *again);
     if (!wrong || !wrong->empty()) { // each of its kernels was right alone, so the plan is not to blame
       race.drop(*again);
       return lost(wrong ? "with tuned kernels it gives other results: " + *wrong : wrong.error());
     }
-    compared = race_best(race, a, *again, seconds);
+    compared = race_best(race, a, *again, is_approximate(*made), seconds);
     if (!compared) return compared.failure();
     if (!compared->taken) log_info("{}: with tuned kernels, {}", name_of(a), slower(*compared));
     return true;
+  }
+
+  // ---- programs that are not exact ----
+
+  /// The program without rules of class `approx`, loaded when it is needed.
+  Result<int> exact_program(ProgramRace& race) {
+    if (exact_ >= 0) return exact_;
+    auto made = make_({{}, built_.rules->approximate_rules()});
+    if (!made) return made.failure();
+    const auto program = race.add(made->plan);
+    if (!program) return program.failure();
+    return exact_ = *program;
+  }
+  /// What keeps a program with such rules from being taken; empty: it is within the bound.
+  Result<std::string> beyond(ProgramRace& race, int program) {
+    const auto exact = exact_program(race);
+    if (!exact) return exact.failure();
+    const auto error = race.error(*exact, program);
+    const double allowed = built_.rules->max_error();
+    if (!error) return "its error is not known: " + error.error();
+    if (*error <= allowed) return std::string();
+    return fmt::format("results are off by {:.2g} of their greatest elements, {:.2g} is allowed", *error,
+                       allowed);
+  }
+  /// Of an exact program: against the best one, or, where that is not exact, the one that is.
+  Result<std::string> difference(ProgramRace& race, int program) {
+    if (!best_approximate_) return race.difference(best_, program);
+    const auto exact = exact_program(race);
+    return exact ? race.difference(*exact, program) : Result<std::string>(exact.failure());
   }
 
   struct Outcome : Comparison {
     bool taken = false;
   };
   /// The program takes the place of the best one, or goes.
-  Result<Outcome> race_best(ProgramRace& race, const Alternative& a, int program, double seconds) {
+  Result<Outcome> race_best(ProgramRace& race, const Alternative& a, int program, bool approximate,
+                            double seconds) {
     auto compared =
         compare_programs(race, best_, program, bound_, std::clamp(seconds / 2, least_seconds, most_seconds),
                          options_.search.stop);
@@ -237,6 +278,7 @@ private:
     if (out.taken) {
       take(a, out.times);
       race.drop(std::exchange(best_, program));
+      best_approximate_ = approximate;
     } else
       race.drop(program);
     return out;
@@ -327,6 +369,11 @@ private:
       summary_.notes.push_back("what the rules made of the program was not checked: " + written.error());
       return true;
     }
+    if (best_approximate_) { // its error is known: compile/approximation.h. What is checked is the rest
+      const auto exact = exact_program(race);
+      if (!exact) return exact.failure();
+      first = *exact;
+    }
     const auto different = race.difference(*written, first);
     if (!different)
       summary_.notes.push_back("what the rules made of it cannot be checked: " + different.error());
@@ -360,7 +407,7 @@ private:
     if (!made || r >= made->builder->regions().size()) return false;
     const RegionReport region = made->builder->regions()[r];
     return std::ranges::any_of(region.plans, [&](const RegionPlanReport& plan) {
-      return !plan.written &&
+      return !plan.written && !plan.approximate &&
              is_wrong(race, right, {{{region.key->hash(), plan_text(plan.name)}}, forbidden});
     });
   }
@@ -424,6 +471,8 @@ private:
   const std::vector<RegionReport> regions_; // of the program that the race began with
   std::map<size_t, Winner> winners_;        // by region
   int best_ = -1;                           // of the race
+  bool best_approximate_ = is_approximate(built_);
+  int exact_ = -1; // of the race: the program without rules of class `approx`
   MeasureTurn turn_;
   SearchSummary apart_; // of kernels that were tuned for plans that were near
   bool tuned_ = false;  // some of the best program's have other schedules

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 
 namespace luminal::compile {
 
@@ -204,7 +205,8 @@ Result<std::string> ProgramRace::difference(int first, int second) {
   return answer.text;
 }
 
-Result<std::string> ProgramRace::difference_now(int first, int second) {
+/// Of a step of both on the same inputs and states.
+Result<std::pair<ProgramRace::Outcome, ProgramRace::Outcome>> ProgramRace::outcomes(int first, int second) {
   Program *a = programs_[size_t(first)].get(), *b = programs_[size_t(second)].get();
   LUMINAL_CHECK(a && b);
   for (Program* program : {a, b})
@@ -216,6 +218,43 @@ Result<std::string> ProgramRace::difference_now(int first, int second) {
   if (auto done = put_in(*b, *wanted, 0); !done) return done.failure();
   auto got = outcome(*b);
   if (!got) return got.failure();
+  return std::pair(std::move(*wanted), std::move(*got));
+}
+
+Result<double> ProgramRace::error(int first, int second) {
+  const auto now = [&]() -> Result<double> {
+    const auto both = outcomes(first, second);
+    if (!both) return both.failure();
+    const auto& [wanted, got] = *both;
+    double largest = 0;
+    for (const auto& [x, y] : {std::pair(&wanted.results, &got.results), {&wanted.states, &got.states}})
+      for (const auto& [name, value] : *x) {
+        const auto found = y->find(name);
+        if (found == y->end() || found->second.bytes.size() != value.bytes.size())
+          return Failure{fmt::format("{}: only one of them gives it, or of other sizes", name)};
+        if (only_nan(value))
+          return Failure{fmt::format("{} is not finite for the inputs that are known", name)};
+        const Distance d = distance(value, found->second);
+        if (d.others > 0) return std::numeric_limits<double>::infinity();
+        if (d.apart > 0) largest = std::max(largest, d.apart / d.largest);
+      }
+    return largest;
+  };
+  if (!options_.log) return now();
+  const auto answer = options_.log->ask(
+      "an error of programs", fmt::format("{} {}", first, second), [&]() -> search::MeasureLog::Answer {
+        const auto error = now();
+        return {error.ok(), error ? "" : error.error(), error ? std::vector{*error} : std::vector<double>()};
+      });
+  if (!answer.ok || answer.numbers.empty()) return Failure{answer.text};
+  return answer.numbers[0];
+}
+
+Result<std::string> ProgramRace::difference_now(int first, int second) {
+  auto both = outcomes(first, second);
+  if (!both) return both.failure();
+  const Outcome *wanted = &both->first, *got = &both->second;
+  Program *a = programs_[size_t(first)].get(), *b = programs_[size_t(second)].get();
 
   bool floats = false;
   for (const auto* values : {&wanted->arguments, &wanted->states_before})

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace luminal {
@@ -62,6 +63,10 @@ public:
   /// moves where all floats that go in are moved by epsilon). Integers have to be equal, but for four times
   /// as many as that moves.
   Result<std::string> difference(int first, int second);
+  /// How far what `second` gives is off from what `first` gives: the largest distance of two elements of a
+  /// result or a state, as a share of the largest magnitude among those of the first. Infinite where one of
+  /// them is finite and the other is not, or integers differ.
+  Result<double> error(int first, int second);
 
 private:
   struct Program;
@@ -71,6 +76,7 @@ private:
   Result<Times> time(int first, int second, double seconds, int rounds, const std::function<bool()>& stop,
                      double pause);
   Result<std::string> difference_now(int first, int second);
+  Result<std::pair<Outcome, Outcome>> outcomes(int first, int second);
   Result<Outcome> outcome(Program& program);
   Result<void> put_in(Program& program, const Outcome& given, double moved);
   Result<void> fill_states(Program& program);

@@ -16,7 +16,8 @@ using Json = nlohmann::ordered_json;
 Json json_of(const RegionPlanReport& plan, const std::string& terms) {
   return {{"name", plan.name},       {"estimate_s", plan.estimate_s},
           {"kernels", plan.kernels}, {"stored_bytes", plan.stored_bytes},
-          {"written", plan.written}, {"bytes", terms.size()}};
+          {"written", plan.written}, {"approximate", plan.approximate},
+          {"bytes", terms.size()}};
 }
 
 RegionPlanReport plan_of(const Json& json) {
@@ -26,6 +27,7 @@ RegionPlanReport plan_of(const Json& json) {
   json.at("kernels").get_to(plan.kernels);
   json.at("stored_bytes").get_to(plan.stored_bytes);
   json.at("written").get_to(plan.written);
+  json.at("approximate").get_to(plan.approximate);
   return plan;
 }
 

@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <unordered_map>
+#include <utility>
 
 namespace luminal::compile {
 namespace {
@@ -191,7 +192,11 @@ private:
     const Times written = splitter_.step_times(f_, nullptr, sizes_, rates_);
     report.written_s = report.estimate_s = total(written, 0) * 1e-9;
     std::vector<Judged> judged;
-    judged.push_back({{{name_of(written), report.written_s, written.size(), 0, true}, {}}});
+    judged.push_back({{{.name = name_of(written),
+                        .estimate_s = report.written_s,
+                        .kernels = written.size(),
+                        .written = true},
+                       {}}});
     double least = std::numeric_limits<double>::infinity();
     for (size_t k = 0; k < std::min<size_t>(limits_.judged, found.plans.size()); ++k) {
       report.work += work_of_judged;
@@ -215,13 +220,35 @@ private:
         if (times.empty() ||
             std::ranges::any_of(judged, [&](const Judged& other) { return other.plan.report.name == name; }))
           continue;
-        judged.push_back(
-            {{{name, total(times, 0) * 1e-9, times.size(), plan.plan.stored_bytes}, std::move(fragment)},
-             share,
-             taken});
+        judged.push_back({{{.name = name,
+                            .estimate_s = total(times, 0) * 1e-9,
+                            .kernels = times.size(),
+                            .stored_bytes = plan.plan.stored_bytes,
+                            .approximate = is_approximate(loops, plan)},
+                           std::move(fragment)},
+                          share,
+                          taken});
       }
     }
     keep(judged, least, out);
+  }
+  /// Was a term that it computes made by a rule of class `approx`?
+  static bool is_approximate(const rules::RegionLoops& loops, const rules::FoundPlan& plan) {
+    const egraph::EGraph& graph = loops.terms.graph();
+    const egraph::Genome& genome = plan.candidate.genome;
+    std::vector<uint8_t> seen(genome.size(), 0);
+    std::vector<uint32_t> stack(loops.problem().roots().begin(), loops.problem().roots().end());
+    while (!stack.empty()) {
+      const uint32_t c = stack.back();
+      stack.pop_back();
+      if (std::exchange(seen[c], 1) != 0) continue;
+      const auto [op, row] = loops.engine.chosen(genome, c);
+      const egraph::RuleId rule = graph.creator(op, row);
+      if (rule != egraph::absent && graph.rule(rule).numeric == egraph::NumericClass::approximate)
+        return true;
+      for (const uint32_t x : loops.problem().children(genome[c])) stack.push_back(x);
+    }
+    return false;
   }
   /// The best ones, what came among them.
   static void keep(std::vector<Judged>& judged, double least, RegionResult& out) {

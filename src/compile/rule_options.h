@@ -40,11 +40,12 @@ struct RuleOptions {
 
 /// One way to compute a region.
 struct RegionPlanReport {
-  std::string name;        ///< a hash of its kernels: 16 hexadecimal digits
-  double estimate_s = 0;   ///< of a step
-  size_t kernels = 0;      ///< where it is not what came
-  double stored_bytes = 0; ///< written by these for others of the region
-  bool written = false;    ///< the terms as they came, greedily fused
+  std::string name;         ///< a hash of its kernels: 16 hexadecimal digits
+  double estimate_s = 0;    ///< of a step
+  size_t kernels = 0;       ///< where it is not what came
+  double stored_bytes = 0;  ///< written by these for others of the region
+  bool written = false;     ///< the terms as they came, greedily fused
+  bool approximate = false; ///< it needs a rule of class `approx`
 };
 
 /// One region of equal ones. Times are in seconds.

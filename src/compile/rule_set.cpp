@@ -7,6 +7,7 @@
 #include "base/settings.h"
 #include "base/text.h"
 #include "luminal/error.h"
+#include "rules/rule_book.h"
 #include "rules/test_rules.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -34,6 +35,28 @@ std::vector<std::string> list_of(std::string_view setting, char between) {
   std::vector<std::string> out;
   for (const std::string_view one : split(text, between)) out.emplace_back(one);
   return out;
+}
+
+/// LUMINAL_MAX_ERROR; 0 where it is not set.
+double bound_of_settings() {
+  const std::string text = setting_text("LUMINAL_MAX_ERROR");
+  if (text.empty()) return 0;
+  char* end = nullptr;
+  const double bound = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end)
+    throw Error(fmt::format("LUMINAL_MAX_ERROR={}: a number is expected", text));
+  return bound;
+}
+
+/// The stricter one of two bounds, where 0 is none.
+double stricter(double bound, double more) {
+  if (more == 0) return bound;
+  if (!(more > 0 && more < 1))
+    throw Error(
+        fmt::format("max_error {}: a share of the greatest element of a result is expected, more than 0 "
+                    "and less than 1",
+                    more));
+  return bound > 0 ? std::min(bound, more) : more;
 }
 
 Hash128 hash_of(const std::vector<rules::RuleFile>& files) {
@@ -78,10 +101,12 @@ RuleChoice whole_choice(const RuleChoice& choice) {
   RuleChoice out;
   add(out.files, list_of("LUMINAL_RULES", ':'));
   add(out.forbidden, list_of("LUMINAL_FORBID_RULES", ','));
+  out.max_error = stricter(0, bound_of_settings());
   const std::lock_guard lock(of_process);
   for (const RuleChoice* more : {&std::as_const(process_choice()), &choice}) {
     add(out.files, more->files);
     add(out.forbidden, more->forbidden);
+    out.max_error = stricter(out.max_error, more->max_error);
   }
   return out;
 }
@@ -97,11 +122,13 @@ std::vector<rules::RuleFile> read_rule_files(const RuleChoice& choice) {
   return out;
 }
 
-RuleSet::RuleSet(std::vector<rules::RuleFile> files, std::vector<std::string> forbidden) {
+RuleSet::RuleSet(std::vector<rules::RuleFile> files, std::vector<std::string> forbidden, double max_error)
+    : max_error_(max_error) {
   std::ranges::sort(forbidden);
   Hasher hasher;
   hasher.add(hash_of(files)).add(forbidden.size());
   for (const std::string& name : forbidden) hasher.add(name);
+  if (max_error > 0) hasher.add("max_error").add(max_error);
   hash_ = hasher.value128();
   theory_.more = std::move(files);
   theory_.without = std::move(forbidden);
@@ -110,7 +137,7 @@ RuleSet::RuleSet(std::vector<rules::RuleFile> files, std::vector<std::string> fo
 std::shared_ptr<const RuleSet> RuleSet::of(const RuleChoice& choice) {
   static std::map<Hash128, std::shared_ptr<const RuleSet>> sets;
   const RuleChoice whole = whole_choice(choice);
-  auto made = std::make_shared<const RuleSet>(read_rule_files(whole), whole.forbidden);
+  auto made = std::make_shared<const RuleSet>(read_rule_files(whole), whole.forbidden, whole.max_error);
   {
     const std::lock_guard lock(of_process);
     if (const auto at = sets.find(made->hash()); at != sets.end()) return at->second;
@@ -127,9 +154,20 @@ std::shared_ptr<const RuleSet> RuleSet::without(std::shared_ptr<const RuleSet> r
   if (names.empty()) return rules;
   std::vector<std::string> forbidden = rules->theory_.without;
   add(forbidden, names);
-  auto made = std::make_shared<const RuleSet>(rules->theory_.more, std::move(forbidden));
+  auto made = std::make_shared<const RuleSet>(rules->theory_.more, std::move(forbidden), rules->max_error_);
   const std::lock_guard lock(of_process);
   return sets.emplace(made->hash(), std::move(made)).first->second;
+}
+
+std::vector<std::string> RuleSet::approximate_rules() const {
+  std::vector<std::string> out;
+  if (max_error_ <= 0) return out;
+  rules::RegionTerms every({.numeric = egraph::NumericClass::approximate, .more = theory_.more});
+  for (const rules::RuleEntry& entry : rules::rule_entries(every))
+    if (entry.numeric == egraph::NumericClass::approximate &&
+        std::ranges::find(theory_.without, entry.name) == theory_.without.end())
+      out.push_back(entry.name);
+  return out;
 }
 
 RuleSet::Engine::Engine(const RuleSet& rules, bool exact) : rules_(rules), exact_(exact) {
@@ -142,7 +180,9 @@ RuleSet::Engine::Engine(const RuleSet& rules, bool exact) : rules_(rules), exact
     }
   }
   rules::TheoryOptions theory = rules.theory_;
-  theory.numeric = exact ? egraph::NumericClass::exact : egraph::NumericClass::range;
+  theory.numeric = exact                  ? egraph::NumericClass::exact
+                   : rules.max_error_ > 0 ? egraph::NumericClass::approximate
+                                          : egraph::NumericClass::range;
   terms_ = std::make_unique<rules::RegionTerms>(theory);
 }
 

@@ -22,11 +22,15 @@ public:
   /// forbidden rule that is not there.
   static std::shared_ptr<const RuleSet> of(const RuleChoice& choice);
 
-  RuleSet(std::vector<rules::RuleFile> files, std::vector<std::string> forbidden);
+  RuleSet(std::vector<rules::RuleFile> files, std::vector<std::string> forbidden, double max_error = 0);
   /// Of the texts of all rules and the names of forbidden ones: the same in every process. Part of the keys
   /// of what is kept on disk.
   const Hash128& hash() const { return hash_; }
   const rules::TheoryOptions& theory() const { return theory_; }
+  /// RuleChoice::max_error; more than 0: with rules of class `approx`.
+  double max_error() const { return max_error_; }
+  /// Names of those that take part.
+  std::vector<std::string> approximate_rules() const;
   /// This one where `names` is empty; one object for equal rules.
   static std::shared_ptr<const RuleSet> without(std::shared_ptr<const RuleSet> rules,
                                                 const std::vector<std::string>& names);
@@ -50,6 +54,7 @@ public:
 private:
   rules::TheoryOptions theory_;
   Hash128 hash_;
+  double max_error_ = 0;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<rules::RegionTerms>> free_[2]; // [exact]
 };

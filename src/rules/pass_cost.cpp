@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace luminal::rules {
 
@@ -53,6 +54,7 @@ void PassCost::start_cone() {
   largest_read_ = 0;
   in_order_ = 0;
   depth_ = 0;
+  fold_ = nullptr;
   infinite_ = false;
 }
 
@@ -144,6 +146,10 @@ void PassCost::collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool 
       inner_.push_back(c);
     }
     if (!visit(f, loops)) return;
+    // Sums that are written out stand in each other, at the same points; loops of others do not
+    // stand in them, nor they in those.
+    const bool apart = fold_ && (fold_->written_out || tuple.written_out) &&
+                       (fold_->written_out != tuple.written_out || views);
     const LoopAxes outer = under(views, tuple.body & ~tuple.over), all = outer | tuple.over;
     if (scan) {
       in_order_ |= under(views, tuple.over);
@@ -154,13 +160,15 @@ void PassCost::collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool 
     for (uint32_t i = 0; i < tuple.component_count; ++i) {
       const LoopComponent& component = p_.components[p_.components_of_rows[tuple.first_component + i]];
       const bool far = depth_ > 0 && is_product(component.body); // of a product in a product
-      steps += component.steps * (far ? rates_.far_product : 1);
+      steps += component.steps * (apart ? rates_.apart : far ? rates_.far_product : 1);
       take_product(component.body, all, views);
     }
     add_work(scan ? all : outer, p_.volume(all) * steps * rates_.point);
-    ++depth_;
+    if (!tuple.written_out) ++depth_;
+    const LoopRow* const around = std::exchange(fold_, &tuple);
     for (const uint32_t x : bodies) collect(x, loops | tuple.over, views, false);
-    --depth_;
+    fold_ = around;
+    if (!tuple.written_out) --depth_;
     return;
   }
   case LoopKind::view: {
@@ -210,6 +218,7 @@ Pass PassCost::build_folds(std::span<const uint32_t> folds) {
       moved |= p_.components[number].steps > 1;
     }
   }
+  fold_ = &look(folds[0]);
   for (const uint32_t number : union_) collect(p_.components[number].body, over, nullptr, false);
 
   // The outer items: an axis that not all of the heavy work varies with is cut into tiles, and the

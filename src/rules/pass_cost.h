@@ -29,6 +29,7 @@ struct LoopRates {
   double lanes = 16;                                         ///< independent items that keep the machine busy
   /// A product whose results a product reads that another one reads: kernels have tiles for two.
   double far_product = 4;
+  double apart = 64;    ///< a loop in a sum that is written out, which no kernel has, or the reverse
   double tile = 64;     ///< points along an axis that one item takes when not all of its work varies with it
   double overlap = 0.1; ///< of arithmetic and traffic the share of the lesser that adds to the greater
 };
@@ -163,8 +164,9 @@ private:
   std::vector<Work> work_;
   std::vector<uint32_t> reads_, uses_, inner_, union_;
   std::vector<std::pair<uint32_t, uint32_t>> looked_at_;
-  double largest_read_ = 0; ///< elements of the largest operand
-  int depth_ = 0;           ///< folds between the pass's own and what is collected
+  double largest_read_ = 0;       ///< elements of the largest operand
+  const LoopRow* fold_ = nullptr; ///< in whose body is what is collected
+  int depth_ = 0;                 ///< folds between the pass's own and what is collected
   bool infinite_ = false;
   LoopAxes in_order_ = 0; ///< axes that a scan makes sequential
 

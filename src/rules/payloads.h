@@ -37,6 +37,18 @@ struct Along {
   bool operator==(const Along&) const = default;
   uint64_t hash() const;
 };
+/// A sum over a window that slides along an axis in single steps, in tiles of its results: `within` of
+/// `tile` results is at out = tile * tiles + within, and they read the samples tile * tiles + sample. The
+/// last four axes are the tiling's own. `points` are those of an interpolation, as many as samples.
+struct Tiling {
+  AxisId out = 0, window = 0;
+  int64_t tile = 1;
+  AxisId tiles = 0, within = 0, sample = 0, point = 0;
+  /// The same window in the same tiles.
+  bool operator==(const Tiling& o) const { return out == o.out && window == o.window && tile == o.tile; }
+  uint64_t hash() const;
+};
+
 /// An operation without its inputs. Opaque: the forms of its operands and results (a number of
 /// RegionTerms::forms; `absent`: of a result that nobody reads).
 struct Payload {

@@ -146,6 +146,20 @@ LoopAxes RegionLoops::set_of(const AxisSet& set) {
 
 // ---- rows
 
+/// A product with an entry of a constant matrix, or a choice by one: known where the sum is written out.
+bool RegionLoops::is_written_out(uint32_t r) const {
+  if (terms.tilings.size() == 0) return false;
+  return std::ranges::any_of(problem().children(r), [&](uint32_t x) {
+    for (uint32_t k = problem().first_row(x); k < problem().end_row(x); ++k)
+      if (const RowView view = row_view(k); view.op == terms.ops().index) {
+        const AxisSet read = terms.axes.read_by(terms.iotas[view.args()[0]].value);
+        for (uint32_t t = 0; t < terms.tilings.size(); ++t)
+          if (read.contains(terms.tilings[t].point)) return true;
+      }
+    return false;
+  });
+}
+
 void RegionLoops::read_kinds() {
   const RegionTerms::Ops& ops = terms.ops();
   rows.resize(problem().row_count());
@@ -183,6 +197,8 @@ void RegionLoops::read_kinds() {
       else
         over.insert(terms.alongs[args[1]].axis);
       row.over = set_of(over);
+      for (uint32_t t = 0; t < terms.tilings.size(); ++t)
+        row.written_out |= over.contains(terms.tilings[t].sample) || over.contains(terms.tilings[t].point);
     } else if (view.op == ops.get) {
       row.kind = LoopKind::get;
       row.index = uint32_t(terms.integer_of(args[0]));
@@ -195,7 +211,7 @@ void RegionLoops::read_kinds() {
       row.kind = LoopKind::map;
       row.steps = 1;
       if (const auto op = terms.row_of(view.op))
-        row.steps = luminal::row(*op).vector_cost;
+        row.steps = is_written_out(r) ? 0 : luminal::row(*op).vector_cost;
       else if (view.op == ops.op)
         if (const auto* map = std::get_if<MapAttr>(&terms.payloads[args[0]].attr))
           row.steps = map->user_op.empty() ? luminal::row(map->op).vector_cost : 8;
@@ -367,6 +383,8 @@ void RegionLoops::find_static() {
   is_static.assign(n, 0);
   is_weight.assign(n, 0);
   std::vector<double> sources(n, egraph::infinite_cost); // bytes of the weights below the least term
+  std::vector<double> largest(n, 0);                     // of one of these
+  std::vector<uint8_t> folds(n, 0);                      // a term of the class is a result of a fold
   const OpId in = terms.ops().in;
   for (bool again = true; again;) {
     again = false;
@@ -375,12 +393,20 @@ void RegionLoops::find_static() {
       if (row_view(r).op == in) continue;
       double sum = leaf_of_[r] != absent ? terms.leaves[leaf_of_[r]].bytes : 0;
       for (const uint32_t x : problem().children(r)) sum += sources[x];
-      if (sum < sources[c]) sources[c] = sum, again = true;
+      if (sum < sources[c]) {
+        sources[c] = sum, again = true;
+        largest[c] = leaf_of_[r] != absent ? sum : 0;
+        for (const uint32_t x : problem().children(r)) largest[c] = std::max(largest[c], largest[x]);
+      }
+      if (rows[r].kind == LoopKind::get &&
+          rows[problem().first_row(problem().children(r)[0])].kind == LoopKind::fold)
+        folds[c] = 1;
     }
   }
   for (uint32_t c = 0; c < n; ++c) {
     if (sources[c] == egraph::infinite_cost) continue;
-    is_static[c] = sources[c] == 0 || bytes[c] <= sources[c] * 1.001;
+    const bool of_one = folds[c] && largest[c] >= share_of_one * sources[c];
+    is_static[c] = sources[c] == 0 || bytes[c] <= sources[c] * (of_one ? most_of_fold : 1.001);
     is_weight[c] = is_static[c] && sources[c] > 0;
   }
 }

@@ -10,6 +10,9 @@ namespace luminal::rules {
 
 using LoopAxes = uint64_t; ///< bit i: axis i of the problem
 inline constexpr size_t most_loop_axes = 64;
+/// What is made of weights alone is made when the plan is loaded where it takes no more bytes than they do;
+/// the result of a fold over weights of which one has this share may take so many times more.
+inline constexpr double share_of_one = 0.9, most_of_fold = 4.5;
 
 /// What a row is to a loop over memory.
 enum class LoopKind : uint8_t {
@@ -41,7 +44,8 @@ struct LoopRow {
   LoopAxes body = 0;            ///< fold, scan: the axes of the bodies and those it runs over
   uint32_t first_component = 0; ///< fold, scan: into RegionLoops::components_of_rows
   uint32_t component_count = 0;
-  bool twin = false; ///< an earlier row of the class is the same with its operands exchanged
+  bool written_out = false; ///< fold: over a few points, with entries of a constant matrix
+  bool twin = false;        ///< an earlier row of the class is the same with its operands exchanged
 };
 
 /// A component of a tuple. Equal ones (operation, transform, body, and so for all that they read)
@@ -104,6 +108,7 @@ private:
   egraph::RowView row_view(uint32_t r) const;
   LoopAxes set_of(const AxisSet& set);
   void read_kinds();
+  bool is_written_out(uint32_t r) const;
   void find_axes();
   LoopAxes axes_of_row(uint32_t r) const;
   LoopAxes axes_of_component(uint32_t tuple_row, uint32_t component) const;

@@ -54,6 +54,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 uint64_t Number::hash() const { return hash_mix(uint64_t(dtype), bits); }
 uint64_t Iota::hash() const { return hash_mix(uint64_t(dtype), value.id()); }
 uint64_t Along::hash() const { return hash_mix(axis, uint64_t(exclusive) * 2 + uint64_t(reverse)); }
+uint64_t Tiling::hash() const { return hash_mix(uint64_t(out) << 16 | window, uint64_t(tile)); }
 uint64_t Payload::hash() const {
   uint64_t h = hash_mix(passes::quick_hash({kind_of(attr), attr, {}, {}, {}, {}, {}}), unique);
   for (const uint32_t form : operands) h = hash_mix(h, form);
@@ -94,8 +95,8 @@ RegionTerms::RegionTerms(const TheoryOptions& options, egraph::EggOptions egg)
   add_rows();
   add_theory(*this);
   if (!options_.rules) return;
-  for (const char* file :
-       {"facts.egg", "scalar.egg", "algebra.egg", "folds.egg", "views.egg", "families.egg", "cascades.egg"})
+  for (const char* file : {"facts.egg", "scalar.egg", "algebra.egg", "folds.egg", "views.egg", "families.egg",
+                           "cascades.egg", "tiles.egg"})
     read(file);
   for (size_t k = 0; k < replaced_.size(); ++k)
     LUMINAL_CHECK(replaced_[k], "the rules do not have the text {}", options_.replaced[k].first);
@@ -180,6 +181,10 @@ void RegionTerms::add_sorts() {
   });
   sort("Monoid", [this](Value v) { return fmt::format("(monoid \"{}\")", luminal::to_string(monoids_[v])); });
   sort("Axes", [this](Value v) { return text(sets[v]); });
+  sort("Tiling", [this](Value v) {
+    const Tiling& t = tilings[v];
+    return fmt::format("(tiling {} {} {})", t.out, t.window, t.tile);
+  });
   sort("Along", [this](Value v) {
     return fmt::format("(along {}{}{})", alongs[v].axis, alongs[v].exclusive ? " exclusive" : "",
                        alongs[v].reverse ? " reverse" : "");
@@ -200,6 +205,7 @@ void RegionTerms::clear() {
   infos.clear();
   info_lists.clear();
   characters.clear();
+  tilings.clear();
 }
 
 std::optional<Op> RegionTerms::row_of(egraph::OpId op) const {

@@ -103,6 +103,7 @@ public:
   Interned<Info> infos;
   Interned<InfoList> info_lists;
   Interned<Character> characters;
+  Interned<Tiling> tilings;
   /// The function from classes to numbers of infos.
   egraph::OpId info_op() const { return info_; }
   const TheoryOptions& options() const { return options_; }

@@ -450,6 +450,25 @@ fn @main(%x: f32[3, 5]) {
   %b3 = get %G, 3
   return a0 = %a0, a1 = %a1, a2 = %a2, a3 = %a3, a4 = %a4, b0 = %b0, b1 = %b1, b2 = %b2, b3 = %b3
 })"},
+    {"a window over two axes, with zeros around", R"(
+fn @main(%x: f32[2, 5, 5, 6], weight %w: f32[5, 5, 3, 3]) {
+  %a = view %x [n: 2, k: 5, h: 5, w: 6, c: 5, r: 3, s: 3] -> [n, c, h + r - 1, w + s - 1]
+    where 0 <= h + r - 1 and h + r - 1 < 5 and 0 <= w + s - 1 and w + s - 1 < 6
+  %b = view %w [n: 2, k: 5, h: 5, w: 6, c: 5, r: 3, s: 3] -> [k, c, r, s]
+  %p = mul %a, %b
+  %f = fold [n: 2, k: 5, h: 5, w: 6, c: 5, r: 3, s: 3] over [c, r, s] { sum %p[n, k, h, w, c, r, s] }
+  %o = get %f, 0
+  return o = %o
+})"},
+    {"a window of five along one axis", R"(
+fn @main(%x: f32[5, 9], weight %w: f32[5, 5, 5]) {
+  %a = view %x [k: 5, t: 5, c: 5, s: 5] -> [c, t + s]
+  %b = view %w [k: 5, t: 5, c: 5, s: 5] -> [k, c, s]
+  %p = mul %a, %b
+  %f = fold [k: 5, t: 5, c: 5, s: 5] over [c, s] { sum %p[k, t, c, s] }
+  %o = get %f, 0
+  return o = %o
+})"},
     {"a tuple of which one component is read", R"(
 fn @main(%x: f32[3, 5], %v: f32[5, 2]) {
   %one = const f32 1

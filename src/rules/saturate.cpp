@@ -13,8 +13,9 @@ using egraph::StopReason;
 
 using Names = std::vector<const char*>;
 const Names algebra_sets{"facts", "scalar", "factor"}, exchange_sets{"facts", "scalar", "factor", "exchange"},
-    family_sets{"facts", "scalar", "family"}, cascade_sets{"facts", "scalar", "cascade", "tuple"};
-constexpr int most_iterations = 60, most_exchanges = 3;
+    family_sets{"facts", "scalar", "family"}, cascade_sets{"facts", "scalar", "cascade", "tuple"},
+    tile_sets{"facts", "tiles"};
+constexpr int most_iterations = 60, most_exchanges = 3, most_tilings = 24;
 
 class Saturation {
 public:
@@ -51,6 +52,7 @@ private:
       changed |= repeat("clean", {"clean"}, 1);
       if (!changed) break;
     }
+    if (repeat("tiles", tile_sets, most_tilings)) repeat("clean", {"clean"}, 1);
     repeat("facts", {"facts"}, most_iterations);
   }
   bool algebra() { return repeat("algebra", algebra_sets, most_iterations); }
@@ -99,7 +101,8 @@ std::string schedule_text(int rounds) {
   const std::pair<const char*, const Names*> combined[] = {{"algebra", &algebra_sets},
                                                            {"exchanges", &exchange_sets},
                                                            {"families", &family_sets},
-                                                           {"cascades", &cascade_sets}};
+                                                           {"cascades", &cascade_sets},
+                                                           {"tilings", &tile_sets}};
   for (const auto& [name, sets] : combined)
     out += fmt::format("(unstable-combined-ruleset {} {})\n", name, fmt::join(*sets, " "));
   return out +
@@ -108,8 +111,9 @@ std::string schedule_text(int rounds) {
                      "  (repeat {1} (seq exchanges (repeat {0} algebra)))\n"
                      "  (repeat {2} (seq (repeat {0} algebra) (repeat {0} families) (repeat {0} cascades) "
                      "clean))\n"
+                     "  (seq (repeat {3} tilings) clean)\n"
                      "  (repeat {0} facts))\n",
-                     most_iterations, most_exchanges, rounds);
+                     most_iterations, most_exchanges, rounds, most_tilings);
 }
 
 SaturateReport saturate(RegionTerms& terms, const SaturateOptions& options) {

@@ -9,6 +9,7 @@ void add_theory(RegionTerms& terms) {
   add_vector_primitives(terms);
   add_place_primitives(terms);
   add_monoid_primitives(terms);
+  add_tiling_primitives(terms);
 }
 
 } // namespace luminal::rules

@@ -12,5 +12,6 @@ void add_fact_primitives(RegionTerms& terms);   ///< facts.egg, and guards that 
 void add_vector_primitives(RegionTerms& terms); ///< vectors of classes: bodies, coefficients
 void add_place_primitives(RegionTerms& terms);  ///< views, positions and axes
 void add_monoid_primitives(RegionTerms& terms); ///< monoids and characters
+void add_tiling_primitives(RegionTerms& terms); ///< tiles.egg
 
 } // namespace luminal::rules

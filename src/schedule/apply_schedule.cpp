@@ -263,6 +263,7 @@ void apply(Nests& nests, const Directive& d) {
     return;
   }
   case DirectiveKind::store: return store(nests, d);
+  case DirectiveKind::unfold: return unfold(nests, w[0]);
   case DirectiveKind::stage: check_loop_name(nests, w[1]); return stage_copy(nests, w[0], w[1]);
   case DirectiveKind::padded_copy:
     if (w.size() > 3 || (w.size() == 3) != (d.numbers.size() == 1))

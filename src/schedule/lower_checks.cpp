@@ -130,11 +130,44 @@ Lowering::Region Lowering::region(int stage, const Component& c, size_t d,
   return {base, range.high + 1};
 }
 
+std::vector<Lowering::Region> Lowering::regions(int stage, int value,
+                                                const std::set<Expr, ExprLess>& outer) const {
+  const Stage& writer = n_.cone.stages[size_t(stage)];
+  std::vector<Region> out;
+  size_t components = 0, places = 1;
+  for (size_t d = 0; d < n_.cone.values[size_t(value)].shape.size(); d++) {
+    std::set<int64_t> at; // constant places of single elements
+    std::optional<Region> all;
+    components = 0;
+    for (const Component& c : writer.components) {
+      if (c.out != value) continue;
+      components++;
+      const Region one = region(stage, c, d, outer);
+      const bool element = one.base.is_constant() && one.extent.is_constant(1);
+      if (element) at.insert(one.base.value());
+      LUMINAL_CHECK(!all || element ||
+                    (proves_equal(all->base, one.base) && proves_equal(all->extent, one.extent)));
+      all = one;
+    }
+    LUMINAL_CHECK(all);
+    if (at.size() > 1) {
+      LUMINAL_CHECK(*at.rbegin() - *at.begin() + 1 == int64_t(at.size()));
+      places *= at.size();
+      all = Region{*at.begin(), int64_t(at.size())};
+    }
+    out.push_back(*all);
+  }
+  LUMINAL_CHECK(places == 1 || places == components, "{} is written in parts",
+                n_.cone.values[size_t(value)].name);
+  return out;
+}
+
 /// What one trip of shared loops writes may not be asked for outside of that trip.
 void Lowering::check_regions(int value) {
-  for (size_t w = 0; w < n_.stages.size(); w++)
-    for (auto& c : n_.cone.stages[w].components) {
-      if (c.out != value || c.kind == ComponentKind::update) continue;
+  for (size_t w = 0; w < n_.stages.size(); w++) {
+    const auto& parts = n_.cone.stages[w].components;
+    if (std::ranges::any_of(
+            parts, [&](const Component& c) { return c.out == value && c.kind != ComponentKind::update; })) {
       for (int r : n_.readers(value)) {
         if (r == int(w)) continue;
         auto mine = path_to(leaf_of(int(w))->parent), theirs = path_to(leaf_of(r)->parent);
@@ -147,8 +180,9 @@ void Lowering::check_regions(int value) {
         const StageNest& nest = n_.stages[size_t(r)];
         std::vector<Expr> facts;
         for (auto& g : nest.guards) facts.push_back(lt(g.value, g.limit));
-        for (size_t d = 0; d < c.index.size(); d++) {
-          Region written = region(int(w), c, d, shared);
+        const std::vector<Region> all = regions(int(w), value, shared);
+        for (size_t d = 0; d < all.size(); d++) {
+          const Region& written = all[d];
           if (written.base.is_constant(0) &&
               prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
             continue;
@@ -163,6 +197,7 @@ void Lowering::check_regions(int value) {
         }
       }
     }
+  }
 }
 
 } // namespace luminal::kernel

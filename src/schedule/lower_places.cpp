@@ -16,10 +16,10 @@ void Lowering::place_values(const TreeNode& node) {
       if (o.symbol.is_symbol()) outer.insert(o.symbol);
     bool first = true;
     for (size_t s = 0; s < n_.cone.stages.size(); s++)
-      for (auto& c : n_.cone.stages[s].components) {
-        if (c.out != int(v)) continue;
+      if (std::ranges::count(n_.cone.stages[s].components, int(v), &Component::out) > 0) {
+        const std::vector<Region> written = regions(int(s), int(v), outer);
         for (size_t d = 0; d < value.shape.size(); d++) {
-          auto [base, extent] = region(int(s), c, d, outer);
+          auto [base, extent] = written[d];
           // The whole of it: what a tail adds is not stored, and rows keep one distance.
           if (base.is_constant(0) && prove(ge(extent, value.shape[d])) == Truth::yes) extent = value.shape[d];
           if (first) {

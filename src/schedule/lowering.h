@@ -100,6 +100,9 @@ private:
   };
   /// Where a component writes dimension `d` while the loops with these symbols are open.
   Region region(int stage, const Component& component, size_t d, const std::set<Expr, ExprLess>& outer) const;
+  /// By dimension, what all components of the stage write of the value together; they write each part of it
+  /// once, at constant places (segments STAGE AXIS 2), or there is one of them.
+  std::vector<Region> regions(int stage, int value, const std::set<Expr, ExprLess>& outer) const;
   // ---- walking ----
   Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);

@@ -153,6 +153,9 @@ enum class SegmentEnds : uint8_t {
 void segments(Nests& nests, const std::string& stage, const std::string& axis, SegmentEnds at);
 /// Two stages, of the first `count` elements of a constant axis and of the rest.
 void split_at(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
+void unfold(Nests& nests, const std::string& stage); // unfold.cpp
+/// A float operation of one formula without additions of 0 and multiplications by 1 or -1.
+FormulaRef without_units(const FormulaRef& formula);
 /// What copies of operands in words hold: each element that the sum reads, or the value it reads them from.
 enum class WordsOf : uint8_t { reads, values };
 void use_unit(Nests& nests, const std::string& stage, const std::string& unit,

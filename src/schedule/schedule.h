@@ -100,6 +100,8 @@
 //   lane_unit STAGE DESCRIPTOR M N K      neighbouring lanes, inside of those of `lanes`, do the trips of
 //                                         M, N and K together: the unit of several lanes (loop/unit.h)
 //                                         that computes the sum of products, on copies of its operands
+//   unfold STAGE                          a fold over a few points becomes a map that combines them one
+//                                         after the other; conditions of its domain become choices
 //   roles STAGE LOOP DEPTH                producers fill a ring of DEPTH tiles for consumers; on a
 //                                         CPU the parts run one
 //                                         after the other
@@ -149,7 +151,8 @@ enum class DirectiveKind : uint8_t {
   rolling,
   lanes,
   group_copy,
-  lane_unit
+  lane_unit,
+  unfold
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

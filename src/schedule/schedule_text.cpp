@@ -55,6 +55,7 @@ constexpr Form forms[] = {
     {DirectiveKind::lanes, "lanes", 2, true, 0, 0, "lanes STAGE LOOP..."},
     {DirectiveKind::group_copy, "group_copy", 3, false, 0, 1, "group_copy STAGE VALUE LOOP [TILES]"},
     {DirectiveKind::lane_unit, "lane_unit", 5, false, 0, 0, "lane_unit STAGE DESCRIPTOR M N K"},
+    {DirectiveKind::unfold, "unfold", 1, false, 0, 0, "unfold STAGE"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

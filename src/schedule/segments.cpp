@@ -194,8 +194,8 @@ private:
     for (Expr& e : copy.index) e = (*this)(e);
     for (Expr& e : copy.at) e = (*this)(e);
     copy.guard = (*this)(copy.guard);
-    if (copy.kind == FormulaKind::index) return formula_index(copy.index[0], copy.dtype);
-    return without_choices(std::make_shared<const Formula>(std::move(copy)));
+    if (copy.kind == FormulaKind::index) return without_units(formula_index(copy.index[0], copy.dtype));
+    return without_units(without_choices(std::make_shared<const Formula>(std::move(copy))));
   }
 
   ExprMap<Expr> place_;

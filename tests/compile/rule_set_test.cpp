@@ -100,6 +100,29 @@ TEST(RuleSet, TheHashIsOfTextsAndForbiddenNames) {
   EXPECT_NE(hash({.forbidden = {"neg-neg"}}), hash({}));
   EXPECT_EQ(hash({.forbidden = {"neg-neg", "F1"}}), hash({.forbidden = {"F1", "neg-neg", "F1"}}));
   EXPECT_EQ(compile::RuleSet::of({}), compile::RuleSet::of({}));
+  EXPECT_NE(hash({.max_error = 1e-3}), hash({}));
+  EXPECT_NE(hash({.max_error = 1e-3}), hash({.max_error = 1e-4}));
+}
+
+TEST(RuleSet, ABoundOfErrorsAdmitsApproximateRules) {
+  EXPECT_THAT(compile::RuleSet::of({})->approximate_rules(), testing::IsEmpty());
+  EXPECT_THAT(compile::RuleSet::of({.max_error = 1e-3})->approximate_rules(),
+              testing::AllOf(Contains("tiles-four"), Not(Contains("F1"))));
+  EXPECT_THAT(compile::RuleSet::of({.forbidden = {"tiles-four"}, .max_error = 1e-3})->approximate_rules(),
+              testing::AllOf(Contains("tiles-two"), Not(Contains("tiles-four"))));
+  for (const double bound : {-1.0, 1.0, 2.5, std::nan("")})
+    EXPECT_EQ(
+        refusal({.max_error = bound}),
+        fmt::format("max_error {}: a share of the greatest element of a result is expected, more than 0 and "
+                    "less than 1",
+                    bound));
+  setenv("LUMINAL_MAX_ERROR", "1e-3", 1);
+  EXPECT_EQ(compile::whole_choice({}).max_error, 1e-3);
+  EXPECT_EQ(compile::whole_choice({.max_error = 1e-2}).max_error, 1e-3); // the stricter one
+  EXPECT_EQ(compile::whole_choice({.max_error = 1e-4}).max_error, 1e-4);
+  setenv("LUMINAL_MAX_ERROR", "much", 1);
+  EXPECT_EQ(refusal({}), "LUMINAL_MAX_ERROR=much: a number is expected");
+  unsetenv("LUMINAL_MAX_ERROR");
 }
 
 /// Schedules are kept for the rules with which they were found.

@@ -66,6 +66,8 @@ const RefusedSchedule rows[] = {
     {"added", "prefetch y x inner 1", "`prefetch y x inner 1`: stage y has no loop inner"},
     {"product", "prefetch f a i j k 1", "`prefetch f a i j k 1`: one loop and one inside of it are enough"},
     {"bytes", "roles f i 0", "`roles f i 0`: a ring is at least 1 deep"},
+    {"map", "unfold y", "`unfold y`: stage y is not one fold alone"},
+    {"rows", "unfold f", "`unfold f`: stage f has more points than 16 along j"},
     {"gather", "segments f i 3", "`segments f i 3`: 1 or 2 is expected"},
     {"rows", "split_reduction f j serial 2 8;segments y j.part",
      "`segments y j.part`: stage y: its loops have been changed before its axes are cut"},

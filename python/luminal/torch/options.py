@@ -65,4 +65,6 @@ class Options:
             words["progress"] = self.progress
         if self.budget:
             words["seconds"] = float(self.budget)
+        if self.max_error:
+            words["max_error"] = float(self.max_error)
         return {name: value for name, value in words.items() if value is not None}
