@@ -64,7 +64,11 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       p.outputs.push_back(a);
     }
     // The kept axes along which it is read, as they lie: the innermost one is a run.
-    for (Expr e : words ? axes_in_order(cone, st, x.index) : named->second->at)
+    // (A view that something converts again has indices of several axes.)
+    const bool by_axes = !words && std::ranges::all_of(named->second->at, [](Expr e) {
+      return e.is_symbol() || e.is_constant();
+    });
+    for (Expr e : by_axes ? named->second->at : axes_in_order(cone, st, x.index))
       for (size_t a = 0; a < cone.axes.size(); a++) {
         if (cone.axes[a].symbol != e) continue;
         const bool kept = contains(st.components[0].axes, int(a));
