@@ -63,17 +63,18 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       p.uses *= n;
       p.outputs.push_back(a);
     }
-    // The kept axes along which it is read, as they lie: the innermost one is a run.
-    // (A view that something converts again has indices of several axes.)
-    const bool by_axes = !words && std::ranges::all_of(named->second->at, [](Expr e) {
-      return e.is_symbol() || e.is_constant();
-    });
-    for (Expr e : by_axes ? named->second->at : axes_in_order(cone, st, x.index))
-      for (size_t a = 0; a < cone.axes.size(); a++) {
-        if (cone.axes[a].symbol != e) continue;
-        const bool kept = contains(st.components[0].axes, int(a));
-        (kept ? p.kept : p.summed).push_back(int(a));
-      }
+    // The kept axes along which it is read, as they lie: the innermost one is a run. (A view whose elements
+    // are converted before another one reads them has no plain indices.)
+    const auto lies_along = [&](const std::vector<Expr>& at) {
+      for (Expr e : at)
+        for (size_t a = 0; a < cone.axes.size(); a++) {
+          if (cone.axes[a].symbol != e) continue;
+          const bool kept = contains(st.components[0].axes, int(a));
+          (kept ? p.kept : p.summed).push_back(int(a));
+        }
+    };
+    if (!words) lies_along(named->second->at);
+    if (p.kept.empty()) p.summed.clear(), lies_along(axes_in_order(cone, st, x.index));
     if (!suits || p.kept.empty()) continue;
     p.run = cone.axes[size_t(p.kept.back())].extent.value();
     p.rows = p.kept.size() < 2 ? 1 : cone.axes[size_t(p.kept[p.kept.size() - 2])].extent.value();
