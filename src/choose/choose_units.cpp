@@ -94,6 +94,23 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
   return false;
 }
 
+/// Does the other operand lie in panels?
+bool DefaultScheduler::has_panels(int s, const WindowedProduct& p) const {
+  return std::ranges::any_of(
+      p.outputs, [&](int a) { return !blocks_of(nests_.cone, stage(s), axis_at(a).symbol).empty(); });
+}
+
+/// Is it a single panel, or rows of a transposed weight?
+bool DefaultScheduler::lies_beside(int s, const WindowedProduct& p) const {
+  return std::ranges::any_of(p.outputs, [&](int a) {
+    const Expr axis = axis_at(a).symbol;
+    const auto& out = stage(s).components[0];
+    return step_of(nests_.cone, *p.w, axis) == Step::contiguous &&
+           axis_at(a).extent.value() >= limits_.lanes &&
+           (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
+  });
+}
+
 /// Do the last two of its kept axes lie inside of what is summed?
 bool DefaultScheduler::is_image(const WindowedProduct& p) const {
   if (p.kept.size() < 2 || p.summed.empty() || p.step != Step::contiguous) return false;

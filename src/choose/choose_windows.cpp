@@ -484,23 +484,6 @@ bool DefaultScheduler::lanes_by_copy(int s) {
   return true;
 }
 
-/// Does the other operand lie in panels?
-bool DefaultScheduler::has_panels(int s, const WindowedProduct& p) const {
-  return std::ranges::any_of(
-      p.outputs, [&](int a) { return !blocks_of(nests_.cone, stage(s), axis_at(a).symbol).empty(); });
-}
-
-/// Is it a single panel, or rows of a transposed weight?
-bool DefaultScheduler::lies_beside(int s, const WindowedProduct& p) const {
-  return std::ranges::any_of(p.outputs, [&](int a) {
-    const Expr axis = axis_at(a).symbol;
-    const auto& out = stage(s).components[0];
-    return step_of(nests_.cone, *p.w, axis) == Step::contiguous &&
-           axis_at(a).extent.value() >= limits_.lanes &&
-           (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
-  });
-}
-
 /// The operand of a product that is read through a window, shifted, spread or filled up at its
 /// ends, is copied in the order in which the product reads it (im2col), where that makes long runs
 /// of lanes out of short ones.
