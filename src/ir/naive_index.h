@@ -1,5 +1,5 @@
-// ir/naive_index.h -- the points of a tensor, and the value of an index expression at one of them, part by part,
-// in 128 bits.
+// ir/naive_index.h -- the points of a tensor, and the value of an index expression at one of them,
+// part by part, in 128 bits.
 #pragma once
 #include "expr/expr.h"
 #include <algorithm>

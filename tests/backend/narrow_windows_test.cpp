@@ -1,5 +1,5 @@
-// backend/narrow_windows_test.cpp -- convolutions of bf16: their sums take dot instructions, and the results are
-// those of the interpreter.
+// backend/narrow_windows_test.cpp -- convolutions of bf16: their sums take dot instructions, and the
+// results are those of the interpreter.
 #include "choose/contraction.h"
 #include "composed_modules.h"
 #include "luminal/luminal.h"

@@ -6,8 +6,8 @@ namespace luminal::onnx {
 
 /// An input and its zero point, i32: one number, one an element of an axis, or none (undefined).
 Numbers numbers_of(Node& n, size_t input, size_t zero);
-/// (a - zero) times (b - zero) in i32. A zero point of several numbers belongs to the rows of a or the columns
-/// of b.
+/// (a - zero) times (b - zero) in i32. A zero point of several numbers belongs to the rows of a or
+/// the columns of b.
 Tensor integer_matmul(const Numbers& a, const Numbers& b);
 /// The convolution of a node in i32; the weight's zero point of several numbers belongs to its results.
 Tensor integer_conv(Node& n, const Numbers& x, const Numbers& weight);
