@@ -246,8 +246,10 @@ class Executor:
         arguments.clear()
         for step in self.steps:
             if isinstance(step, Program):
-                made = step([self.read(node, env, values) for node in step.inputs], values)
-                env.update(zip(step.outputs, made))
+                tensors = [
+                    env[node] if node in env else self.read(node, env, values) for node in step.inputs
+                ]
+                env.update(zip(step.outputs, step(tensors, values)))
             else:
                 for node in step:
                     env[node] = self.call(node, env, values)
