@@ -167,9 +167,6 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
   inside.insert(inside.begin(), name);
   add(DirectiveKind::vector, {name, nl});
   add(DirectiveKind::unroll, inside);
-  // The loop itself takes as long as few steps of it.
-  if (const int64_t steps = trips(*nest(s).find(summed.back())); steps > 1 && steps <= 4)
-    add(DirectiveKind::jam, {name, summed.back()}, {steps});
   add(DirectiveKind::at, {name, np});
   for (const std::string& who : {copy, name}) add(DirectiveKind::parallel, {who, np});
   done_ = s;

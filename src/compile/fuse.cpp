@@ -301,11 +301,12 @@ private:
     constexpr double smaller = 1.0 / 8; // of what does not count
     constexpr double most = 80;         // operations, two of them transcendental
     constexpr size_t few_readers = 4;   // who may do so many; more readers each do fewer
+    constexpr size_t most_readers = 8;
     const TensorType& type = f_[id].type();
     const double elements = count(type.shape), size = bytes(type);
     if (f_[id].kind != NodeKind::map || size < least_bytes) return false;
     const auto found = demands_.find(id);
-    if (found == demands_.end()) return false;
+    if (found == demands_.end() || found->second.size() > most_readers) return false;
     for (const Demand& demand : found->second)
       if (demand.evaluations > elements * 1.001) return false;
     int large = 0;
