@@ -54,6 +54,7 @@ public:
 private:
   /// Fewer terms of the sums or filters than these: the transforms take longer than what they spare.
   static constexpr double fewest_terms = 5;
+  static constexpr int64_t largest_tile = 4;
 
   const Info& info(Value v) const { return t_.infos[v]; }
   const Tiling& tiling(Value v) const { return t_.tilings[v]; }
@@ -154,8 +155,9 @@ private:
         n = n * t_.axes.extent(digit);
       }
       if (std::ranges::none_of(found->index, [&](auto& at) { return image.axes.contains(at.first); }) ||
-          n.value() < tile)
-        return;
+          n.value() < tile || (tile < largest_tile && n.value() >= largest_tile &&
+                               largest_tile + r.value() - 1 <= Interpolation::most_points))
+        return; // (where a larger tile goes, it takes fewer products)
       Tiling made{found->out[0], window, tile};
       for (uint32_t k = 0; k < t_.tilings.size(); ++k)
         if (t_.tilings[k] == made) {
