@@ -13,7 +13,7 @@ static std::string slurp(const std::string& n) {
   return s.str();
 }
 int main(int argc, char** argv) {
-  int threads = 1;
+  int rounds = 60, threads = 1;
   double bound = 0;
   std::vector<std::unique_ptr<LoadedPlan>> plans;
   bool report = false;
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
       threads = atoi(argv[++i]);
     else if (a == "-r")
       report = true;
-    else if (a == "-e")
+    else if (a == "-n") rounds = atoi(argv[++i]); else if (a == "-e")
       bound = atof(argv[++i]);
     else
       files.push_back(a);
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
                      p.estimate_s * 1e6, p.kernels, p.stored_bytes / 1e6, p.written, p.approximate);
   }
   std::vector<double> best(plans.size(), 1e9);
-  for (int r = 0; r < 60; r++)
+  for (int r = 0; r < rounds; r++)
     for (size_t i = 0; i < plans.size(); i++) best[i] = std::min(best[i], plans[i]->run());
   for (size_t i = 0; i < plans.size(); i++) {
     fmt::print("{}: {:.4f} ms  diff {:.2e}\n", names[i], best[i] * 1e3, difference(*plans[0], *plans[i]));

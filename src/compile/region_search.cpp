@@ -537,7 +537,11 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
   };
   uint64_t left = state.rules.work;
   const FlatFunction flat(state.module, *f.function);
-  const rules::Regions regions = rules::cut_regions(flat);
+  rules::RegionLimits size;
+  // Tiles of windows bring axes of their own, and there are only so many.
+  constexpr size_t nodes_with_tiles = 24;
+  if (state.rules.set->max_error() > 0) size.nodes = nodes_with_tiles;
+  const rules::Regions regions = rules::cut_regions(flat, size);
   struct Kind {
     std::shared_ptr<const RegionResult> result;
     const RegionPlan* plan = nullptr; // of the result

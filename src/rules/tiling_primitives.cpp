@@ -54,6 +54,7 @@ public:
 private:
   /// Fewer terms of the sums or filters than these: the transforms take longer than what they spare.
   static constexpr double fewest_terms = 5;
+  static constexpr int64_t largest_tile = 4;
 
   const Info& info(Value v) const { return t_.infos[v]; }
   const Tiling& tiling(Value v) const { return t_.tilings[v]; }
@@ -83,49 +84,57 @@ private:
     return out;
   }
 
-  /// Where a view reads along a window.
+  /// Where a view reads along a window: `out` are the digits of one index, the least significant first.
   struct Slide {
-    AxisId read = 0; ///< of what it reads
-    AxisId out = 0;
-    Expr first; ///< the index is first + out + window
-    /// The conditions on out and window are on their sum alone.
+    std::vector<AxisId> out;
+    Expr place; ///< the index
+    /// Places and conditions that depend on place + window alone, for which `sum_` stands.
+    std::vector<std::pair<AxisId, Expr>> index;
     std::vector<Expr> own, others;
   };
-  /// The conditions at the place where out + window is `at`.
-  static ExprMap<Expr> at_sum(Expr out, Expr window, Expr at) { return {{window, at - out}}; }
 
   std::optional<Slide> slide(const Place& w, AxisId window) const {
     if (!w.holes.empty() || (!w.predicate.is_constant(1) && w.fill != 0)) return {};
     const Expr s = symbol(window);
     if (!s.is_symbol()) return {};
-    std::optional<Slide> found;
-    for (const auto& [axis, e] : w.index) {
-      if (!depends_on(e, s)) continue;
-      const Expr rest = e - s;
-      const AxisSet read = t_.axes.read_by(rest);
-      if (found || depends_on(rest, s) || read.size() != 1) return {};
-      found.emplace().read = axis;
-      read.for_each([&](AxisId a) { found->out = a; });
-      found->first = rest - symbol(found->out);
-      if (!found->first.is_constant()) return {};
+    AxisSet digits, elsewhere;
+    for (const auto& [axis, e] : w.index) (depends_on(e, s) ? digits : elsewhere) |= t_.axes.read_by(e);
+    digits.erase(window);
+    constexpr int most_digits = 3;
+    if (digits.empty() || digits.size() > most_digits || digits.intersects(elsewhere)) return {};
+    std::vector<AxisId> order;
+    digits.for_each([&](AxisId a) { order.push_back(a); });
+    do {
+      if (auto found = slide(w, s, order)) return found;
+    } while (std::ranges::next_permutation(order).found);
+    return {};
+  }
+  std::optional<Slide> slide(const Place& w, Expr s, const std::vector<AxisId>& digits) const {
+    Slide out{digits, 0, {}, {}, {}};
+    Expr step = 1;
+    for (const AxisId a : digits) {
+      if (!t_.axes.extent(a).is_constant()) return {};
+      out.place = out.place + symbol(a) * step;
+      step = step * t_.axes.extent(a);
     }
-    if (!found) return {};
-    const Expr o = symbol(found->out);
-    for (const auto& [axis, e] : w.index)
-      if (axis != found->read && depends_on(e, o)) return {};
-    const Expr sum = Expr::symbol("sum", {-(int64_t(1) << 40), int64_t(1) << 40});
+    const auto depends = [&](Expr e) {
+      return depends_on(e, s) || std::ranges::any_of(digits, [&](AxisId a) { return depends_on(e, symbol(a)); });
+    };
+    const ExprMap<Expr> by_sum{{s, sum_ - out.place}};
+    for (const auto& [axis, e] : w.index) {
+      if (!depends(e)) continue;
+      out.index.emplace_back(axis, substitute(e, by_sum));
+      if (depends(out.index.back().second)) return {};
+    }
     for (const Expr c : conjuncts(w.predicate)) {
-      if (!depends_on(c, o) && !depends_on(c, s)) {
-        found->others.push_back(c);
+      if (!depends(c)) {
+        out.others.push_back(c);
         continue;
       }
-      const Expr moved = substitute(c, at_sum(o, s, sum));
-      if (depends_on(moved, o) || depends_on(moved, s)) return {};
-      found->own.push_back(moved);
+      out.own.push_back(substitute(c, by_sum));
+      if (depends(out.own.back())) return {};
     }
-    for (Expr& c : found->own) c = substitute(c, {{sum, sum}});
-    sum_ = sum;
-    return found;
+    return out;
   }
 
   std::optional<Value> find(int64_t tile, Args a) {
@@ -137,25 +146,34 @@ private:
     stay -= w.replaced();
     over.for_each([&](AxisId window) {
       const Expr r = t_.axes.extent(window);
-      if (out || !r.is_constant() || r.value() < 3 || tile + r.value() - 1 > Interpolation::most_points)
-        return;
+      if (out || !r.is_constant() || r.value() < 3 || tile + r.value() - 1 > Interpolation::most_points) return;
       const auto found = slide(w, window);
-      if (!found || over.contains(found->out) || !weights.axes.contains(window) ||
-          weights.axes.contains(found->out) || !image.axes.contains(found->read) || stay.contains(window) ||
-          stay.contains(found->out))
-        return;
-      const Expr n = t_.axes.extent(found->out);
-      if (!n.is_constant() || n.value() < tile) return;
-      Tiling made{found->out, window, tile};
-      for (uint32_t k = 0; k < t_.tilings.size() && !out; ++k)
-        if (t_.tilings[k] == made) out = k;
-      if (out) return;
+      if (!found || !weights.axes.contains(window) || stay.contains(window)) return;
+      Expr n = 1;
+      for (const AxisId digit : found->out) {
+        if (over.contains(digit) || weights.axes.contains(digit) || stay.contains(digit)) return;
+        n = n * t_.axes.extent(digit);
+      }
+      if (std::ranges::none_of(found->index, [&](auto& at) { return image.axes.contains(at.first); }) ||
+          n.value() < tile || (tile < largest_tile && n.value() >= largest_tile &&
+                               largest_tile + r.value() - 1 <= Interpolation::most_points))
+        return; // (where a larger tile goes, it takes fewer products)
+      Tiling made{found->out[0], window, tile};
+      for (uint32_t k = 0; k < t_.tilings.size(); ++k)
+        if (t_.tilings[k] == made) {
+          if (places_[k] == found->place) out = k;
+          return;
+        }
+      constexpr size_t own_axes = 4;
+      if (t_.axes.size() + own_axes > most_axes) return;
       const int64_t points = tile + r.value() - 1;
       made.tiles = t_.axes.add(ceildiv(n, tile));
       made.within = t_.axes.add(tile);
       made.sample = t_.axes.add(points);
       made.point = t_.axes.add(points);
       out = t_.tilings.id(made);
+      places_.resize(*out); // of tilings of earlier regions
+      places_.push_back(found->place);
     });
     return out;
   }
@@ -202,14 +220,16 @@ private:
     make("tile-samples", {"Tiling", "Place"}, "Place", [this](Args a) -> std::optional<Value> {
       const Tiling t = tiling(a[0]);
       const auto found = slide(t_.places[a[1]], t.window);
-      LUMINAL_CHECK(found && found->out == t.out);
-      const Expr sum = symbol(t.tiles) * t.tile + symbol(t.sample), at = sum + found->first;
+      LUMINAL_CHECK(found && found->out[0] == t.out);
+      const ExprMap<Expr> at{{sum_, symbol(t.tiles) * t.tile + symbol(t.sample)}};
       Place out;
-      out.index = {{found->read, at}};
-      for (const Expr c : found->own)
-        out.predicate = logical_and(out.predicate, substitute(c, {{sum_, sum}}));
-      for (const Expr inside : {le(0, at), lt(at, t_.axes.extent(found->read))})
-        if (prove(inside) != Truth::yes) out.predicate = logical_and(out.predicate, inside);
+      for (const Expr c : found->own) out.predicate = logical_and(out.predicate, substitute(c, at));
+      for (const auto& [axis, e] : found->index) {
+        out.index.emplace_back(axis, substitute(e, at));
+        const Expr place = out.index.back().second;
+        for (const Expr inside : {le(0, place), lt(place, t_.axes.extent(axis))})
+          if (prove(inside) != Truth::yes) out.predicate = logical_and(out.predicate, inside);
+      }
       return t_.places.id(out);
     });
     guard("untouched", {"Info", "Place"},
@@ -233,7 +253,8 @@ private:
     make("tile-results", {"Tiling"}, "Place", [this](Args a) -> std::optional<Value> {
       const Tiling t = tiling(a[0]);
       Place out;
-      out.index = {{t.tiles, floordiv(symbol(t.out), t.tile)}, {t.within, mod(symbol(t.out), t.tile)}};
+      const Expr place = places_[a[0]];
+      out.index = {{t.tiles, floordiv(place, t.tile)}, {t.within, mod(place, t.tile)}};
       return t_.places.id(out);
     });
     // What the view does along its other axes, of what was made of its samples.
@@ -241,7 +262,9 @@ private:
       Place out = t_.places[a[1]];
       const auto found = slide(out, tiling(a[0]).window);
       LUMINAL_CHECK(found.has_value());
-      std::erase_if(out.index, [&](const auto& at) { return at.first == found->read; });
+      std::erase_if(out.index, [&](const auto& at) {
+        return std::ranges::any_of(found->index, [&](auto& own) { return own.first == at.first; });
+      });
       out.predicate = all_of(found->others);
       if (out.empty()) return a[2];
       const ClassId of = a[2];
@@ -288,7 +311,9 @@ private:
     });
   }
 
-  mutable Expr sum_ = 0; // stands for out + window in the conditions of the last slide
+  static constexpr int64_t far_ = int64_t(1) << 40;
+  const Expr sum_ = Expr::symbol("tile.sum", {-far_, far_});
+  std::vector<Expr> places_; // beside the tilings: the index that is cut into tiles
 };
 
 } // namespace
