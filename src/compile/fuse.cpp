@@ -300,13 +300,11 @@ private:
     constexpr double least_bytes = 4 << 20;
     constexpr double smaller = 1.0 / 8; // of what does not count
     constexpr double most = 80;         // operations, two of them transcendental
-    constexpr size_t few_readers = 4;   // who may do so many; more readers each do fewer
-    constexpr size_t most_readers = 8;
     const TensorType& type = f_[id].type();
     const double elements = count(type.shape), size = bytes(type);
     if (f_[id].kind != NodeKind::map || size < least_bytes) return false;
     const auto found = demands_.find(id);
-    if (found == demands_.end() || found->second.size() > most_readers) return false;
+    if (found == demands_.end() || found->second.size() > 4) return false;
     for (const Demand& demand : found->second)
       if (demand.evaluations > elements * 1.001) return false;
     int large = 0;
@@ -325,7 +323,7 @@ private:
       for (NodeId input : node.inputs)
         if (!f_[input].is_tuple() && seen.insert(input).second) stack.push_back(input);
     }
-    return large <= 1 && work * double(std::max(found->second.size(), few_readers)) <= most * few_readers;
+    return large <= 1 && work <= most;
   }
 
   /// Each element is found by an index of its own: two reads that wait for each other.
