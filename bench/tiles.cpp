@@ -2,8 +2,8 @@
 //
 //   ./bench.sh tiles [--only TEXT] [--threads N] [--rounds N]
 //
-// Channels, filters and sizes of ResNet, at batch 1 and 8; weights and inputs are random. Both run by turns; the
-// time is the least of all. Off by: the largest difference, as a share of the largest result.
+// Channels, filters and sizes of ResNet, at batch 1 and 8; weights and inputs are random. Both run by
+// turns; the time is the least of all. Off by: the largest difference, as a share of the largest result.
 #include "loaded_plan.h"
 
 using namespace luminal;
