@@ -118,7 +118,8 @@ private:
       step = step * t_.axes.extent(a);
     }
     const auto depends = [&](Expr e) {
-      return depends_on(e, s) || std::ranges::any_of(digits, [&](AxisId a) { return depends_on(e, symbol(a)); });
+      return depends_on(e, s) ||
+             std::ranges::any_of(digits, [&](AxisId a) { return depends_on(e, symbol(a)); });
     };
     const ExprMap<Expr> by_sum{{s, sum_ - out.place}};
     for (const auto& [axis, e] : w.index) {
@@ -146,7 +147,8 @@ private:
     stay -= w.replaced();
     over.for_each([&](AxisId window) {
       const Expr r = t_.axes.extent(window);
-      if (out || !r.is_constant() || r.value() < 3 || tile + r.value() - 1 > Interpolation::most_points) return;
+      if (out || !r.is_constant() || r.value() < 3 || tile + r.value() - 1 > Interpolation::most_points)
+        return;
       const auto found = slide(w, window);
       if (!found || !weights.axes.contains(window) || stay.contains(window)) return;
       Expr n = 1;
@@ -155,8 +157,9 @@ private:
         n = n * t_.axes.extent(digit);
       }
       if (std::ranges::none_of(found->index, [&](auto& at) { return image.axes.contains(at.first); }) ||
-          n.value() < tile || (tile < largest_tile && n.value() >= largest_tile &&
-                               largest_tile + r.value() - 1 <= Interpolation::most_points))
+          n.value() < tile ||
+          (tile < largest_tile && n.value() >= largest_tile &&
+           largest_tile + r.value() - 1 <= Interpolation::most_points))
         return; // (where a larger tile goes, it takes fewer products)
       Tiling made{found->out[0], window, tile};
       for (uint32_t k = 0; k < t_.tilings.size(); ++k)

@@ -93,7 +93,7 @@ uint64_t matches(const rules::RuleCheck& check, std::string_view prefix) {
 TEST(Tiles, EveryTermOfAConvolutionIsRight) {
   RegionTerms terms(approximate());
   for (const Convolution& c : {Convolution{},
-                               {.padding = 0},
+                               {.height = 7, .padding = 0},
                                {.batch = 2, .height = 4, .width = 4},
                                {.batch = 3, .height = 7, .width = 3, .padding = 2},
                                {.window = 5, .padding = 2}}) {
