@@ -11,9 +11,7 @@ namespace luminal::onnx::ops {
 void QLinearAdd(Node& n) { out_quantised(n, dequantised(n, 0) + dequantised(n, 3), 6); }
 void QLinearMul(Node& n) { out_quantised(n, dequantised(n, 0) * dequantised(n, 3), 6); }
 void QLinearSigmoid(Node& n) { out_quantised(n, dequantised(n, 0).sigmoid(), 3); }
-void QLinearLeakyRelu(Node& n) {
-  out_quantised(n, dequantised(n, 0).leaky_relu(n.number("alpha", 0.01)), 3);
-}
+void QLinearLeakyRelu(Node& n) { out_quantised(n, dequantised(n, 0).leaky_relu(n.number("alpha", 0.01)), 3); }
 void QLinearGlobalAveragePool(Node& n) {
   const Tensor x = dequantised(n, 0);
   const bool last = n.integer("channels_last", 0) != 0;
