@@ -18,4 +18,13 @@ Tensor integer_conv(Node& n, const Numbers& x, const Numbers& weight);
 std::optional<Tensor> quantised_matmul(Node& n, bool transposed_weight = false);
 std::optional<Tensor> quantised_conv(Node& n);
 
+/// Of integers, whose range quantised numbers fill.
+bool is_integer_type(ElementType type);
+/// round(x / scale) + zero, saturated to the type.
+Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, ElementType type, bool saturate);
+/// (x - zero) * scale of three inputs, from `input` on: one scale, and one zero point or none.
+Tensor dequantised(Node& n, size_t input);
+/// The first result, quantised by two inputs from `scale` on: one scale, and one zero point or none.
+void out_quantised(Node& n, const Tensor& value, size_t scale);
+
 } // namespace luminal::onnx

@@ -213,6 +213,13 @@ constexpr Operator rows[] = {
     {"ai.onnx.preview.training", "Adam", 1, ops::Adam},
     {"ai.onnx.preview.training", "Momentum", 1, ops::Momentum},
     {"com.microsoft", "MatMulNBits", 1, ops::MatMulNBits},
+    {"com.microsoft", "QGemm", 1, ops::QGemm},
+    {"com.microsoft", "QLinearAdd", 1, ops::QLinearAdd},
+    {"com.microsoft", "QLinearConcat", 1, ops::QLinearConcat},
+    {"com.microsoft", "QLinearGlobalAveragePool", 1, ops::QLinearGlobalAveragePool},
+    {"com.microsoft", "QLinearLeakyRelu", 1, ops::QLinearLeakyRelu},
+    {"com.microsoft", "QLinearMul", 1, ops::QLinearMul},
+    {"com.microsoft", "QLinearSigmoid", 1, ops::QLinearSigmoid},
 };
 // clang-format on
 

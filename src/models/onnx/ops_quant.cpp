@@ -8,24 +8,6 @@
 namespace luminal::onnx::ops {
 namespace {
 
-struct Limits {
-  double low, high;
-};
-std::optional<Limits> limits(ElementType type) {
-  switch (type) {
-  case ElementType::i8: return Limits{-128, 127};
-  case ElementType::u8: return Limits{0, 255};
-  case ElementType::i16: return Limits{-32768, 32767};
-  case ElementType::u16: return Limits{0, 65535};
-  case ElementType::i32: return Limits{-2147483648.0, 2147483647.0};
-  case ElementType::i4: return Limits{-8, 7};
-  case ElementType::u4: return Limits{0, 15};
-  case ElementType::i2: return Limits{-2, 1};
-  case ElementType::u2: return Limits{0, 3};
-  default: return {};
-  }
-}
-
 /// A scale or zero point in the shape of x: one number, one an element of the axis, or one a block.
 Tensor stretched(Node& n, const Tensor& scale, const Tensor& x, int axis, int64_t block) {
   if (scale.rank() == 0 || (scale.rank() == 1 && scale.dim(0) == Dim(1) && x.rank() != 1))
@@ -36,16 +18,6 @@ Tensor stretched(Node& n, const Tensor& scale, const Tensor& x, int axis, int64_
                          luminal::to_string(x.shape())));
   const Tensor wide = scale.repeat_interleave(block, axis);
   return wide.dim(axis) == x.dim(axis) ? wide : wide.slice(axis, 0, x.dim(axis));
-}
-/// round(x / scale) + zero, saturated to the type.
-Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, ElementType type, bool saturate) {
-  Tensor y = (x.dtype() == DType::f64 ? x : x.cast(DType::f32)) / scale.cast(DType::f32);
-  const auto range = limits(type);
-  if (!range)
-    return to_element_type(zero.defined() ? y + zero.cast(DType::f32) : y, ElementType::f32, type, saturate);
-  y = y.round();
-  if (zero.defined()) y = y + zero.cast(DType::f32);
-  return clip(y, range->low, range->high).cast(*carrier(type));
 }
 
 } // namespace
@@ -72,8 +44,8 @@ void DequantizeLinear(Node& n) {
   Tensor value = x.cast(DType::f32);
   if (n.has(2)) {
     const Tensor zero = stretched(n, n.in(2), x, axis, block);
-    value = limits(n.type(0)) ? (x.cast(DType::i32) - zero.cast(DType::i32)).cast(DType::f32)
-                              : value - zero.cast(DType::f32);
+    value = is_integer_type(n.type(0)) ? (x.cast(DType::i32) - zero.cast(DType::i32)).cast(DType::f32)
+                                       : value - zero.cast(DType::f32);
   }
   n.out(0, (value * scale.cast(DType::f32)).cast(carrier(type).value_or(DType::f32)), type);
   if (block == 0 && type == ElementType::f32) n.made_from_integers(0, axis);

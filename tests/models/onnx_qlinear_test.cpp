@@ -1,0 +1,97 @@
+// models/onnx_qlinear_test.cpp -- quantised operators of ONNX Runtime, against their definition in double.
+#include "formats/util.h"
+#include "luminal/onnx.h"
+#include "support/onnx_writer.h"
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace luminal {
+namespace {
+
+using namespace luminal::testing;
+using namespace luminal::testing::onnx_writer;
+constexpr int f32 = 1, u8 = 2, i8 = 3, i32 = 6;
+constexpr double a_scale = 0.03125, b_scale = 0.015625, y_scale = 0.25; // their products are exact
+
+/// Two operands a and b of two rows of three channels with four places, u8, zero points 120 and 3.
+class OnnxQuantised : public ::testing::Test {
+protected:
+  OnnxQuantised() {
+    std::mt19937 random(5);
+    for (auto* list : {&a_, &b_})
+      for (int k = 0; k < 24; ++k) list->push_back(uint8_t(random() % 256));
+    g_.initializers = {
+        tensor("as", f32, {}, raw<float>({float(a_scale)})), tensor("az", u8, {}, raw<uint8_t>({120})),
+        tensor("bs", f32, {}, raw<float>({float(b_scale)})), tensor("bz", u8, {}, raw<uint8_t>({3})),
+        tensor("ys", f32, {}, raw<float>({float(y_scale)})), tensor("yz", u8, {}, raw<uint8_t>({100}))};
+    g_.inputs = {value("a", u8, {2, 3, 4}), value("b", u8, {2, 3, 4})};
+  }
+  double a(int k) const { return (a_[size_t(k)] - 120) * a_scale; }
+  double b(int k) const { return (b_[size_t(k)] - 3) * b_scale; }
+  void expect(const std::string& op, const std::vector<std::string>& inputs, const std::vector<Extent>& shape,
+              int count, const std::function<double(int)>& want,
+              const std::vector<std::string>& attributes = {}) {
+    g_.nodes = {node(op, inputs, {"y"}, attributes, "com.microsoft")};
+    g_.outputs = {value("y", u8, shape)};
+    put_file(folder_.file("m.onnx"),
+             model(g_) + field(8, field(1, std::string_view("com.microsoft")) + field(2, int64_t(1))));
+    OnnxModel m = load_onnx(folder_.file("m.onnx"));
+    m.input("a").set(a_);
+    if (std::ranges::find(inputs, "b") != inputs.end()) m.input("b").set(b_);
+    m.graph.execute();
+    const std::vector<uint8_t> y = m.output("y").data<uint8_t>();
+    ASSERT_EQ(y.size(), size_t(count)) << op;
+    for (int k = 0; k < count; ++k)
+      EXPECT_EQ(y[size_t(k)], std::clamp(std::nearbyint(want(k) / y_scale) + 100, 0.0, 255.0))
+          << op << " " << k;
+  }
+
+  GraphText g_;
+  std::vector<uint8_t> a_, b_;
+  TemporaryFolder folder_;
+};
+
+TEST_F(OnnxQuantised, OperatorsOfElements) {
+  const std::vector<std::string> both{"a", "as", "az", "b", "bs", "bz", "ys", "yz"},
+      one{"a", "as", "az", "ys", "yz"};
+  expect("QLinearAdd", both, {2, 3, 4}, 24, [&](int k) { return a(k) + b(k); });
+  expect("QLinearMul", both, {2, 3, 4}, 24, [&](int k) { return a(k) * b(k); });
+  expect(
+      "QLinearLeakyRelu", one, {2, 3, 4}, 24, [&](int k) { return a(k) < 0 ? a(k) / 2 : a(k); },
+      {field(1, std::string_view("alpha")) + std::string("\x15\x00\x00\x00\x3f", 5) + field(20, int64_t(1))});
+  expect("QLinearSigmoid", one, {2, 3, 4}, 24, [&](int k) { return 1 / (1 + std::exp(-a(k))); });
+}
+
+TEST_F(OnnxQuantised, AveragesAndJoinedChannels) {
+  expect("QLinearGlobalAveragePool", {"a", "as", "az", "ys", "yz"}, {2, 3, 1}, 6,
+         [&](int k) { return (a(4 * k) + a(4 * k + 1) + a(4 * k + 2) + a(4 * k + 3)) / 4; });
+  expect("QLinearConcat", {"ys", "yz", "a", "as", "az", "b", "bs", "bz"}, {2, 6, 4}, 48,
+         [&](int k) {
+           const int row = k / 24, rest = k % 24;
+           return rest < 12 ? a(12 * row + rest) : b(12 * row + rest - 12);
+         },
+         {integer("axis", 1)});
+}
+
+TEST_F(OnnxQuantised, ProductsWithABias) {
+  g_.inputs = {value("a", u8, {6, 4})};
+  const std::vector<int8_t> w{1, -2, 3, 4, 100, -100, 7, 127}; // [2, 4], transposed
+  g_.initializers.push_back(tensor("w", i8, {2, 4}, raw(w)));
+  g_.initializers.push_back(tensor("ws", f32, {2}, raw<float>({0.5F, 0.25F})));
+  g_.initializers.push_back(tensor("wz", i8, {2}, raw<int8_t>({0, 0})));
+  g_.initializers.push_back(tensor("bias", i32, {2}, raw<int32_t>({-7, 90})));
+  expect("QGemm", {"a", "as", "az", "w", "ws", "wz", "bias", "ys", "yz"}, {6, 2}, 12,
+         [&](int k) {
+           const int row = k / 2, column = k % 2;
+           double sum = column == 0 ? -7 : 90;
+           for (int j = 0; j < 4; ++j) sum += (a_[size_t(4 * row + j)] - 120) * w[size_t(4 * column + j)];
+           return sum * a_scale * (column == 0 ? 0.5 : 0.25);
+         },
+         {integer("transB", 1)});
+}
+
+} // namespace
+} // namespace luminal
