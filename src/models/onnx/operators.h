@@ -4,6 +4,7 @@
 
 namespace luminal::onnx::ops {
 
+// NOLINTBEGIN(readability-identifier-naming): names are those of the operators
 void Abs(Node& n);
 void Acos(Node& n);
 void Acosh(Node& n);
@@ -219,5 +220,6 @@ bool dims_constant_of_shape(Node& n);
 bool dims_equal(Node& n);
 bool dims_where(Node& n);
 bool dims_range(Node& n);
+// NOLINTEND(readability-identifier-naming)
 
 } // namespace luminal::onnx::ops

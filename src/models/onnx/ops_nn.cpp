@@ -223,7 +223,7 @@ void ConvTranspose(Node& n) {
                             : extents[d + 2] * stride[d];
       const int64_t all = full + more[d] - out;
       before = automatic == "SAME_UPPER" || all < 0 ? all / 2 : all - all / 2;
-      if (!same && wanted.size() && automatic == "NOTSET") before = all / 2;
+      if (!same && !wanted.empty() && automatic == "NOTSET") before = all / 2;
     }
     if (before != 0 || out != full) cut.push_back({int(d) + 2, -before, out - (full - before)});
   }
