@@ -18,7 +18,7 @@ bool is_short(const ConeAxis& axis) {
 
 } // namespace
 
-/// The kept axis of the matrix that a fold multiplies with; -1: it is no such fold.
+/// The kept axis of the matrix that a fold multiplies with; -1: it is not such a fold.
 int DefaultScheduler::matrix_axis(int s) const {
   const Stage& st = stage(s);
   if (st.monoid || st.components.size() != 1 || st.components[0].kind != ComponentKind::fold ||

@@ -100,8 +100,9 @@ bool DefaultScheduler::has_panels(int s, const WindowedProduct& p) const {
       p.outputs, [&](int a) { return !blocks_of(nests_.cone, stage(s), axis_at(a).symbol).empty(); });
 }
 
-/// Is it a single panel, or rows of a transposed weight?
+/// Is it a single panel, or rows of a transposed weight, while no epilogue reads rows of the results?
 bool DefaultScheduler::lies_beside(int s, const WindowedProduct& p) const {
+  if (along_rows(s, p)) return false;
   return std::ranges::any_of(p.outputs, [&](int a) {
     const Expr axis = axis_at(a).symbol;
     const auto& out = stage(s).components[0];

@@ -37,7 +37,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
   std::optional<WindowedProduct> found;
   for (int i = 0; i < 2; i++) {
     const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
-    // (A load of words is no node of the graph: it has no name.)
+    // (A load of words is not a node of the graph and has no name.)
     const auto named = converted.find(&x);
     const bool words = x.dtype == DType::u32 && value_of(cone, x).dtype == DType::u32;
     if (named == converted.end() && !words) continue;
@@ -511,8 +511,7 @@ void DefaultScheduler::windows() {
       continue;
     }
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
-    const bool across = has_panels(int(s), *p),
-               beside = across || (!along_rows(int(s), *p) && lies_beside(int(s), *p));
+    const bool across = has_panels(int(s), *p), beside = across || lies_beside(int(s), *p);
     const bool named = !p->origin.empty();
     const std::string read = value_at(p->x->value).name;
     if (frame(int(s), *p, beside)) {

@@ -1,5 +1,7 @@
 // compile/target.cpp -- limits and instructions of other processors.
 #include "compile/target.h"
+#include "loop/unit.h"
+#include <algorithm>
 
 namespace luminal::compile {
 namespace {
@@ -48,6 +50,14 @@ std::vector<std::string> instructions_of(const codegen::CpuTarget& target) {
       words.insert(words.end(), {"HWCAP_SVE", "SVE_BITS " + std::to_string(target.vector_bits)});
   }
   return words;
+}
+
+bool host_multiplies_bytes() {
+  const std::vector<std::string> units = codegen::CpuTarget::host().dot_units();
+  return std::ranges::any_of(units, [](const std::string& name) {
+    const kernel::Unit* unit = kernel::find_lane_unit(name);
+    return unit && unit->a.dtype == DType::u8 && unit->b.dtype == DType::i8;
+  });
 }
 
 } // namespace luminal::compile

@@ -1,6 +1,6 @@
 // schedule/unfold.cpp -- the directive unfold: a fold over a few points becomes a map that combines
 // them one after the other. Where an axis that it keeps is written out as well (segments), what the
-// points are multiplied with is known, and zeros and ones are no multiplications.
+// points are multiplied with is known, and zeros and ones are not multiplied.
 #include "cone/formula.h"
 #include "ir/identity.h"
 #include "schedule/nest.h"

@@ -93,5 +93,35 @@ TEST_F(OnnxQuantised, ProductsWithABias) {
          {integer("transB", 1)});
 }
 
+/// Between DequantizeLinear and what follows: bytes are multiplied where the zero point of the weight allows
+/// it, numbers of f32 otherwise.
+TEST_F(OnnxQuantised, ProductsOfDequantisedBytes) {
+  for (const int w_zero : {0, 5}) {
+    GraphText g;
+    const std::vector<int8_t> w{1, -2, 3, 4, 100, -100, 7, 127}; // [4, 2]
+    g.initializers = g_.initializers;
+    g.initializers.push_back(tensor("w", i8, {4, 2}, raw(w)));
+    g.initializers.push_back(tensor("ws", f32, {2}, raw<float>({0.5F, 0.25F})));
+    g.initializers.push_back(tensor("wz", i8, {2}, raw<int8_t>({int8_t(w_zero), int8_t(w_zero)})));
+    g.nodes = {node("DequantizeLinear", {"a", "as", "az"}, {"af"}),
+               node("DequantizeLinear", {"w", "ws", "wz"}, {"wf"}, {integer("axis", 1)}),
+               node("MatMul", {"af", "wf"}, {"y"})};
+    g.inputs = {value("a", u8, {6, 4})};
+    g.outputs = {value("y", f32, {6, 2})};
+    put_file(folder_.file("m.onnx"), model(g));
+    OnnxModel m = load_onnx(folder_.file("m.onnx"));
+    m.input("a").set(a_);
+    m.graph.execute();
+    const std::vector<float> y = m.output("y").data<float>();
+    ASSERT_EQ(y.size(), 12u);
+    for (int k = 0; k < 12; ++k) {
+      double sum = 0;
+      for (int j = 0; j < 4; ++j)
+        sum += (a_[size_t(4 * (k / 2) + j)] - 120) * (w[size_t(2 * j + k % 2)] - w_zero);
+      EXPECT_FLOAT_EQ(y[size_t(k)], float(sum * a_scale * (k % 2 == 0 ? 0.5 : 0.25))) << w_zero << " " << k;
+    }
+  }
+}
+
 } // namespace
 } // namespace luminal

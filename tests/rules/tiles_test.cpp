@@ -120,7 +120,7 @@ TEST(Tiles, OthersAreLeftAlone) {
     EXPECT_FALSE(check.wrong) << *check.wrong;
     EXPECT_EQ(matches(check, "tiles"), 0u);
   }
-  // Without such rules there are no tiles at all.
+  // Without such rules nothing is cut into tiles.
   RegionTerms usual;
   EXPECT_EQ(matches(rules::check_rules(usual, case_of({})), "tiles"), 0u);
 }

@@ -4,6 +4,7 @@
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
 #include "models/onnx/windows.h"
+#include "tensor/host_units.h"
 #include <algorithm>
 #include <numeric>
 
@@ -69,6 +70,7 @@ struct BytesWithScales {
   Tensor x_scale, w_scale;
 };
 std::optional<BytesWithScales> bytes_with_scales(Node& n, int weight_axis) {
+  if (!multiplies_bytes_fast()) return {};
   const Quantised x = n.value(0).quantised, w = n.value(1).quantised;
   if (!x.made_by || !w.made_by || x.scope != &n.scope() || w.scope != &n.scope()) return {};
   Node x_node(n.importer(), n.scope(), *x.made_by, x.opset),
@@ -132,7 +134,7 @@ std::optional<Tensor> quantised_matmul(Node& n, bool transposed_weight) {
   if (!bytes) return {};
   if (transposed_weight) bytes->w.x = bytes->w.x.t();
   const Dim depth = bytes->w.x.dim(-2);
-  if (!depth.is_constant() || !sums_fit(depth.value())) return {};
+  if (!depth.is_constant() || !sums_fit(depth.value()) || !stored_bytes(bytes->x, bytes->w)) return {};
   const Tensor sums = integer_matmul(bytes->x, bytes->w);
   const Tensor scale =
       bytes->w_scale.rank() == 0 ? bytes->w_scale : along(bytes->w_scale, sums.rank() - 1, sums.rank());
@@ -145,7 +147,9 @@ std::optional<Tensor> quantised_conv(Node& n) {
   int64_t depth = 1;
   const auto shape = n.extents(bytes->w.x);
   for (size_t d = 1; d < shape.size(); ++d) depth *= shape[d];
-  if (!sums_fit(depth)) return {};
+  // (Without a known zero point nothing can be written around the image.)
+  if (!sums_fit(depth) || !stored_bytes(bytes->x, bytes->w) || (bytes->x.zero.defined() && !bytes->x.zeros))
+    return {};
   const Tensor sums = integer_conv(n, bytes->x, bytes->w);
   const Tensor scale = bytes->w_scale.rank() == 0 ? bytes->w_scale : along(bytes->w_scale, 1, sums.rank());
   return sums.cast(DType::f32) * (bytes->x_scale * scale);
