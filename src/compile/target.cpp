@@ -1,7 +1,5 @@
 // compile/target.cpp -- limits and instructions of other processors.
 #include "compile/target.h"
-#include "loop/unit.h"
-#include <algorithm>
 
 namespace luminal::compile {
 namespace {
@@ -52,12 +50,9 @@ std::vector<std::string> instructions_of(const codegen::CpuTarget& target) {
   return words;
 }
 
-bool host_multiplies_bytes() {
-  const std::vector<std::string> units = codegen::CpuTarget::host().dot_units();
-  return std::ranges::any_of(units, [](const std::string& name) {
-    const kernel::Unit* unit = kernel::find_lane_unit(name);
-    return unit && unit->a.dtype == DType::u8 && unit->b.dtype == DType::i8;
-  });
+bool host_multiplies_bytes() { // where it is absent, the unit of that name stands for several instructions
+  const codegen::CpuTarget target = codegen::CpuTarget::host();
+  return target.int8_dot && target.triple.starts_with("x86");
 }
 
 } // namespace luminal::compile
