@@ -8,6 +8,7 @@
 // Networks, 2015, up to signs of rows.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace luminal::rules {
