@@ -285,6 +285,13 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   if (fallback == Fallback::full && few_axis_.empty() && rolled_.empty()) find_column_streams();
   if (fallback == Fallback::full) read_results();
   epilogues();
+  if (fallback == Fallback::full && few_axis_.empty() && nests_.cone.stages.size() == 1 && sum_in_parts(0)) {
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+      if (!summed_.contains(stage(int(s)).name)) loops(int(s), {});
+      blocked_sums(int(s));
+    }
+    return std::move(schedule_);
+  }
   if (fallback == Fallback::full) cut_into_pieces();
   if (fallback == Fallback::full) columns_apart();
   std::set<std::string> in_blocks; // inner sums of blocks, by name
@@ -341,6 +348,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   if (!common.empty() && batched_.empty() && rolled_.empty()) read_ahead(common.back());
   if (!common.empty() && !batched_.empty()) next_batches(common.back());
   streams();
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) blocked_sums(int(s));
   return std::move(schedule_);
 }
 

@@ -131,6 +131,16 @@ private:
   int maps_behind(int s, int end, const ColumnStream& stream) const;
   void find_column_streams();
   void column_stream_loops(int s);
+  // Sums of many elements into few results, and errors of long ones (choose_sums.cpp).
+  struct LongSum {
+    int axis = -1;          // of the sum
+    int64_t parts = 1;      // that are summed by themselves
+    int64_t neighbours = 1; // elements of the axis beside each other that fill the lanes together
+    std::string columns;    // the loop that is contiguous with them; empty: the sum's own
+  };
+  std::optional<LongSum> long_sum(int s) const;
+  bool sum_in_parts(int s);
+  void blocked_sums(int s);
   void read_results();
   void epilogues();
   void windows();
@@ -276,6 +286,7 @@ private:
   std::vector<std::string> apart_;
   std::set<std::string> batched_;        // small products in the loops over all batches
   std::set<std::string> column_streams_; // stages, by name
+  std::set<std::string> summed_;         // whose loops sum_in_parts() chose
   std::string rolled_;                   // the loop along which scans keep one state
   int done_ = 0;                         // the last stage that matmul() scheduled
   bool one_row_ = false;                 // one_row() is running

@@ -24,8 +24,11 @@ double rounded_error(DType type, double value, double spread, double ulp, double
     return spread == 0 && std::isinf(round_to(type, value)) ? 0 : infinity;
   if (ulp == 0) return spread; // an exact operation on numbers of the type
   if (spread == 0 && ulp == 0.5 && type != DType::f64) {
-    double rounded = round_to(type, value); // rounding a double again is innocent for basic operations
-    return std::isfinite(rounded) ? std::fabs(rounded - value) : infinity;
+    // Rounding a double again is innocent for basic operations. What is rounded here need not be in another
+    // order of the same terms: it counts in full.
+    double rounded = round_to(type, value);
+    if (!std::isfinite(rounded)) return infinity;
+    if (rounded == value) return 0;
   }
   double magnitude = std::fmax(std::fabs(value) + spread, scale);
   double error = spread + ulp * 2 * unit_roundoff(type) * magnitude +
@@ -129,7 +132,9 @@ void BoundedDomain::apply(Op op, DType type, size_t n, Value* out, const Value* 
       double value = r.f64(f);
       double spread = certain ? 0 : !bounded ? infinity : r.spread(f, e, value);
       if (std::isnan(spread) || overflowed(op, value, f, r.arity)) spread = infinity;
-      out[k] = {value, rounded_error(type, value, spread, r.ulp, r.ulp_scale), 0};
+      // A quotient may be a product with the reciprocal, which rounds twice (rules/algebra.egg).
+      const double ulp = op == Op::div ? 1.5 : r.ulp;
+      out[k] = {value, rounded_error(type, value, spread, ulp, r.ulp_scale), 0};
     }
   }
 }

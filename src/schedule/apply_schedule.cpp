@@ -52,6 +52,7 @@ void split(Nests& nests, int stage, size_t position, const std::string& outer, c
   o.name = outer;
   i.name = inner;
   o.jam = i.jam = 1;
+  o.block = i.block = 0;
   o.extent = ceildiv(loop.extent, factor);
   // A factor beyond the extent makes one trip of the extent itself.
   i.extent =
@@ -107,7 +108,17 @@ void merge(Nests& nests, int stage, const std::string& outer, const std::string&
     if (o.symbol.is_symbol()) map[o.symbol] = floordiv(m.symbol, i.extent);
     if (i.symbol.is_symbol()) map[i.symbol] = o.symbol.is_symbol() ? mod(m.symbol, i.extent) : m.symbol;
     for (auto& [axis, value] : nest.axis_values) value = substitute(value, map);
-    for (Guard& g : nest.guards) g.value = substitute(g.value, map);
+    for (Guard& g : nest.guards) {
+      const auto step = o.symbol.is_symbol() ? coefficient_of(g.value, o.symbol) : std::nullopt;
+      if (step && step->is_constant(1) && i.extent.is_constant() &&
+          !(i.symbol.is_symbol() && depends_on(g.value, i.symbol))) {
+        // What ends with the outer loop ends with its last whole run of the inner one.
+        g.value = substitute(g.value, {{o.symbol, 0}}) * i.extent + m.symbol;
+        g.limit = g.limit * i.extent;
+      } else {
+        g.value = substitute(g.value, map);
+      }
+    }
     nest.loops[p] = m;
     nest.loops.erase(nest.loops.begin() + long(p) + 1);
     return;
@@ -256,6 +267,14 @@ void apply(Nests& nests, const Directive& d) {
     if (d.numbers[0] < 1 || d.numbers[0] > 64) refuse("a trip has 1 to 64 bodies");
     each_loop(nests, w[0], w[1],
               [&](int s, size_t l) { nests.stages[size_t(s)].loops[l].jam = int(d.numbers[0]); });
+    return;
+  case DirectiveKind::blocked_sum:
+    if (d.numbers[0] < 1) refuse("a block of a sum has at least one trip");
+    each_loop(nests, w[0], w[1], [&](int s, size_t l) {
+      StageLoop& loop = nests.stages[size_t(s)].loops[l];
+      loop.block = d.numbers[0];
+      loop.block_loop = nests.free_name(loop.name + ".block");
+    });
     return;
   case DirectiveKind::at: {
     int s = nests.stage(w[0]);

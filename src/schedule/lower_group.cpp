@@ -174,6 +174,8 @@ void StageLowering::analyse_group(Expr lane, State& state) {
     const StageLoop& l = state.nest.loops[rest_[i]];
     if (l.kind == LoopKind::serial && l.symbol.is_symbol() && folds_ && !reduces(l)) cut_ = i + 1;
   }
+  for (const StageLoop& l : nest.loops)
+    if (l.block > 0) refuse("stage {}: lanes of a group do not sum loop {} in blocks", s_.name, l.name);
   strides_.assign(state.nest.loops.size(), 0);
   registers_.assign(s_.components.size(), -1);
   if (!folds_) return;

@@ -361,7 +361,7 @@ Body StageLowering::results(State& state) {
     if (c.init) count_uses(values, c.init);
   }
   const bool after = std::ranges::any_of(s_.components, &Component::after);
-  bool combined = partial_ || across_;
+  bool combined = partial_ || across_ || (anew_ && !carried_.empty());
   Expr first = 1, last = 1;
   for (auto& [symbol, range] : carried_) {
     first = logical_and(first, eq(symbol, range.first));

@@ -135,26 +135,70 @@ void StageLowering::analyse() {
   registers_.assign(s_.components.size(), -1);
   if (!folds_) return;
   if (size > 1 << 14) refuse("stage {}: {} accumulators are more than registers can hold", s_.name, size);
-  auto& known = l_.accumulators_[stage_];
-  if (known.empty()) {
+  // Lanes beyond the end of a part have no element, but a sum.
+  const bool dead_lanes_count = across_ || (lane && std::ranges::any_of(nest.guards, [&](const Guard& g) {
+                                              return g.reduction && depends_on(g.value, lane->symbol);
+                                            }));
+  const auto buffers = [&](const std::string& suffix) {
+    std::vector<BufferId> made;
     for (size_t c = 0; c < s_.components.size(); c++) {
       bool fold =
           s_.components[c].kind == ComponentKind::fold || s_.components[c].kind == ComponentKind::scan;
       if (!fold) {
-        known.push_back(-1);
+        made.push_back(-1);
         continue;
       }
       Buffer b;
-      b.name = s_.components.size() == 1 ? s_.name + ".acc" : fmt::format("{}.acc{}", s_.name, c);
+      b.name = s_.components.size() == 1 ? s_.name + suffix : fmt::format("{}{}{}", s_.name, suffix, c);
       b.space = Space::registers;
       b.access = Access::scratch;
       b.dtype = s_.components[c].dtype;
       b.size = size;
-      b.padded = !across_;
-      known.push_back(add_buffer(l_.kernel_, std::move(b)));
+      b.padded = !dead_lanes_count;
+      made.push_back(add_buffer(l_.kernel_, std::move(b)));
+    }
+    return made;
+  };
+  auto& known = l_.accumulators_[stage_];
+  if (known.empty()) known = buffers(".acc");
+  registers_ = known;
+  const bool blocked = std::ranges::any_of(nest.loops, [](const StageLoop& l) { return l.block > 0; });
+  if (!blocked) return;
+  check_blocks();
+  auto& partial = l_.block_accumulators_[stage_];
+  if (partial.empty()) partial = buffers(".block");
+  of_block_ = partial;
+}
+
+/// blocked_sum is for plain folds: one loop inside of the register tile, and those outside of it.
+void StageLowering::check_blocks() {
+  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  int inside = 0;
+  for (size_t i = 0; i < nest.loops.size(); i++) {
+    const StageLoop& l = nest.loops[i];
+    if (l.block == 0 || !l.symbol.is_symbol()) continue;
+    if (l.kind != LoopKind::serial || !reduces(l))
+      refuse("stage {}: loop {} is not a serial loop of its sum", s_.name, l.name);
+    const auto at = std::ranges::find(rest_, i);
+    if (at == rest_.end() || size_t(at - rest_.begin()) < cut_) {
+      if (l.block != 1)
+        refuse("stage {}: the sum goes through memory from one trip of loop {} to the next: its blocks have "
+               "one trip",
+               s_.name, l.name);
+      anew_ = true;
+    } else if (++inside > 1) {
+      refuse("stage {}: the blocks of one loop are summed apart, not those of {} too", s_.name, l.name);
     }
   }
-  registers_ = known;
+  for (const Component& c : s_.components) {
+    if (c.kind == ComponentKind::map && c.after) continue;
+    if (c.kind != ComponentKind::fold || s_.monoid)
+      refuse("stage {} has more than plain folds, whose blocks cannot be added", s_.name);
+    visit(c.body, [&](const Formula& f) {
+      if (l_.n_.tile_units.contains(f.user_op))
+        refuse("stage {}: {} sums in tile registers, which have no blocks", s_.name, f.user_op);
+    });
+  }
 }
 
 bool StageLowering::indexes_accumulator(const StageLoop& loop) const {

@@ -5,6 +5,7 @@
 #include "schedule/lowering.h"
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace luminal::kernel {
 namespace {
@@ -174,13 +175,17 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
       Expr alive = substitute(odd, {{loop.symbol, from}});
       return alive.is_constant(1) ? body : Body{if_then(alive, std::move(body))};
     }
-    l_.open_.push_back({loop.name, loop.symbol, from, to, loop.extent, false, {}});
-    Body body = prefetches(s, loop);
-    append(body, inside(i, s, want, exprs, inner));
-    l_.open_.pop_back();
-    if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
-    if (loop.jam > 1) return {jammed_loop(loop.symbol, from, to, loop.jam, std::move(body))};
-    return {kernel::loop(LoopKind::serial, loop.symbol, from, to, std::move(body))};
+    const auto trips = [&](const State& at, Expr first, Expr last) -> Body {
+      State in = at;
+      l_.open_.push_back({loop.name, loop.symbol, first, last, loop.extent, false, {}});
+      Body body = prefetches(in, loop);
+      append(body, inside(i, in, want, exprs, inner));
+      l_.open_.pop_back();
+      if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
+      if (loop.jam > 1) return {jammed_loop(loop.symbol, first, last, loop.jam, std::move(body))};
+      return {kernel::loop(LoopKind::serial, loop.symbol, first, last, std::move(body))};
+    };
+    return loop.block > 0 ? in_blocks(s, loop, from, to, trips) : trips(s, from, to);
   };
   Body out;
   if (!left_over) {
@@ -196,35 +201,40 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
 
 // ---- the three phases of a fold ----
 
+/// Accumulators that are combined at the end, or begin anew, start from the identity: all places, those
+/// of remainders too, as the loops have their full extent.
+Body StageLowering::identities(const State& state) {
+  State all = state;
+  all.nest = l_.n_.stages[size_t(stage_)];
+  all.held.assign(all.nest.guards.size(), true);
+  return each_accumulator(all, [&](size_t c, Expr at) {
+    const Component& part = s_.components[c];
+    ValueRef v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op, part.dtype))
+                                      : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
+    return store(registers_[c], at, v);
+  });
+}
+
+Body StageLowering::each_accumulator(const State& state,
+                                     const std::function<StmtRef(size_t component, Expr at)>& make) {
+  return nest_of(
+      cut_, state,
+      [&](const StageLoop& l) {
+        return l.kind != LoopKind::serial && l.kind != LoopKind::parallel && indexes_accumulator(l);
+      },
+      {},
+      [&](State& in) {
+        Body b;
+        for (size_t c = 0; c < s_.components.size(); c++)
+          if (registers_[c] >= 0) b.push_back(make(c, accumulator_offset(in)));
+        return b;
+      });
+}
+
 Body StageLowering::start(const State& state) {
-  // Accumulators that are combined at the end, or begin anew, start from the identity.
-  auto identity = [&] {
-    State s = state;
-    s.held.assign(s.held.size(), true);
-    // All places, those of remainders too: the loops have their full extent.
-    s.nest = l_.n_.stages[size_t(stage_)];
-    s.held.assign(s.nest.guards.size(), true);
-    return nest_of(
-        cut_, s,
-        [&](const StageLoop& l) {
-          return l.kind != LoopKind::serial && l.kind != LoopKind::parallel && indexes_accumulator(l);
-        },
-        {},
-        [&](State& in) {
-          Body b;
-          for (size_t c = 0; c < s_.components.size(); c++)
-            if (registers_[c] >= 0) {
-              const Component& part = s_.components[c];
-              ValueRef v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op, part.dtype))
-                                                : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
-              b.push_back(store(registers_[c], accumulator_offset(in), v));
-            }
-          return b;
-        });
-  };
-  bool combined = partial_ || across_;
+  bool combined = partial_ || across_ || (anew_ && !carried_.empty());
   bool init = std::ranges::any_of(s_.components, [](auto& c) { return c.init != nullptr; });
-  if (combined || (!init && carried_.empty())) return identity();
+  if (combined || (!init && carried_.empty())) return identities(state);
   State kept = state;
   for (size_t g = 0; g < kept.held.size(); g++)
     if (reduction_guard(kept, kept.nest.guards[g])) kept.held[g] = true;
@@ -263,7 +273,48 @@ Body StageLowering::start(const State& state) {
              luminal::to_string(carried_[0].first));
   Expr first = 1;
   for (auto& [symbol, range] : carried_) first = logical_and(first, eq(symbol, range.first));
-  return {if_then(first, init ? fill(false) : identity(), fill(true))};
+  return {if_then(first, init ? fill(false) : identities(state), fill(true))};
+}
+
+/// Each block sums in accumulators of its own; what they hold is added behind it.
+Body StageLowering::in_blocks(const State& state, const StageLoop& loop, Expr from, Expr to,
+                              const std::function<Body(const State&, Expr, Expr)>& trips) {
+  State kept = state; // lanes beyond the end of an axis are left out, as where the results are written
+  for (size_t g = 0; g < kept.held.size(); g++)
+    if (reduction_guard(kept, kept.nest.guards[g])) kept.held[g] = true;
+  const auto block = [&](Expr first, Expr last) {
+    const bool phase = std::exchange(body_phase_, false);
+    std::swap(registers_, of_block_);
+    Body body = identities(state);
+    body_phase_ = phase;
+    append(body, trips(state, first, last));
+    body_phase_ = false;
+    std::swap(registers_, of_block_);
+    append(body, each_accumulator(kept, [&](size_t c, Expr at) {
+             return store(registers_[c], at,
+                          apply(s_.components[c].op,
+                                {load(l_.kernel_, registers_[c], at), load(l_.kernel_, of_block_[c], at)}));
+           }));
+    body_phase_ = phase;
+    return body;
+  };
+  // The loop over the blocks ends with the last whole one.
+  const Expr whole = max(0, floordiv(to - from, loop.block));
+  Body out;
+  if (!whole.is_constant(0)) {
+    const int64_t most = whole.range().high;
+    const Expr symbol =
+        Expr::symbol(loop.block_loop, {0, most == unbounded_high ? most : std::max<int64_t>(most - 1, 0)});
+    const Expr first = from + symbol * loop.block;
+    l_.open_.push_back({loop.block_loop, symbol, 0, whole, whole, false, {}});
+    // Where the loop begins somewhere, that its blocks end within it shows by its end alone.
+    Body body = block(first, from.is_constant() ? first + loop.block : min(first + loop.block, to));
+    l_.open_.pop_back();
+    out.push_back(kernel::loop(LoopKind::serial, symbol, 0, whole, std::move(body)));
+  }
+  const Expr rest = from + whole * loop.block;
+  if (prove(le(to, rest)) != Truth::yes) append(out, block(rest, to));
+  return out;
 }
 
 Body StageLowering::reduction(const State& state) {

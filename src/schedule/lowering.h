@@ -157,7 +157,8 @@ private:
   std::vector<OpenLoop> open_;
   Assumed assumed_;
   std::map<int, std::vector<BufferId>> accumulators_; // of each stage, by component
-  std::vector<Lanes> lanes_;                          // of each stage
+  std::map<int, std::vector<BufferId>> block_accumulators_;
+  std::vector<Lanes> lanes_; // of each stage
   std::vector<LaneUse> lane_uses_;
   std::map<int, std::set<size_t>> lane_dims_; // dimensions of values that are read by lane
 };
@@ -202,6 +203,13 @@ private:
   /// do not change.
   Body invariants(State& state, size_t i);
   Body start(const State& state);
+  Body identities(const State& state);
+  /// A statement for each accumulator that the loops of the tile index: for its component, at its offset.
+  Body each_accumulator(const State& state, const std::function<StmtRef(size_t component, Expr at)>& make);
+  /// blocked_sum: `trips` makes the loop from one trip to another.
+  Body in_blocks(const State& state, const StageLoop& loop, Expr from, Expr to,
+                 const std::function<Body(const State&, Expr, Expr)>& trips);
+  void check_blocks();
   Body reduction(const State& state);
   Body finish(const State& state);
 
@@ -312,8 +320,10 @@ private:
   bool folds_ = false;
   bool body_phase_ = false;
   bool across_ = false;             // the vector loop is part of the reduction
+  bool anew_ = false;               // each trip of carried loops sums from the identity
   bool partial_ = false;            // unrolled reduction loops have accumulators of their own
   std::vector<BufferId> registers_; // accumulators by component
+  std::vector<BufferId> of_block_;  // the same, of one block (blocked_sum)
   std::vector<int64_t> strides_;    // of accumulators, by position of the loop
   // reduction loops outside the tile: symbol, begin, end
   std::vector<std::pair<Expr, std::pair<Expr, Expr>>> carried_;

@@ -25,7 +25,9 @@ struct StageLoop {
   LoopKind kind = LoopKind::serial;
   int level = 0;
   int jam = 1;
-  bool lane = false; // its trips go to the lanes of a group
+  int64_t block = 0;      // of a sum: so many trips begin from the identity (blocked_sum); 0: all go on
+  std::string block_loop; // the loop over these blocks
+  bool lane = false;      // its trips go to the lanes of a group
 };
 
 /// value < limit must hold: the end of an axis, or of a split whose factor does not divide.

@@ -100,6 +100,10 @@
 //   lane_unit STAGE DESCRIPTOR M N K      neighbouring lanes, inside of those of `lanes`, do the trips of
 //                                         M, N and K together: the unit of several lanes (loop/unit.h)
 //                                         that computes the sum of products, on copies of its operands
+//   blocked_sum STAGE LOOP COUNT          every COUNT trips of LOOP, a serial loop of the sum, begin from the
+//                                         identity, and their sum is added to that of the trips before:
+//                                         errors grow with COUNT plus the number of blocks. COUNT is 1 where
+//                                         the sum goes on in memory (LOOP is outside of the register tile)
 //   unfold STAGE                          a fold over a few points becomes a map that combines them one
 //                                         after the other; conditions of its domain become choices
 //   roles STAGE LOOP DEPTH                producers fill a ring of DEPTH tiles for consumers; on a
@@ -152,7 +156,8 @@ enum class DirectiveKind : uint8_t {
   lanes,
   group_copy,
   lane_unit,
-  unfold
+  unfold,
+  blocked_sum
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

@@ -56,6 +56,7 @@ constexpr Form forms[] = {
     {DirectiveKind::group_copy, "group_copy", 3, false, 0, 1, "group_copy STAGE VALUE LOOP [TILES]"},
     {DirectiveKind::lane_unit, "lane_unit", 5, false, 0, 0, "lane_unit STAGE DESCRIPTOR M N K"},
     {DirectiveKind::unfold, "unfold", 1, false, 0, 0, "unfold STAGE"},
+    {DirectiveKind::blocked_sum, "blocked_sum", 2, false, 1, 1, "blocked_sum STAGE LOOP COUNT"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

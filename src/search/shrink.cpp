@@ -101,6 +101,7 @@ kernel::Schedule with_small_blocks(const kernel::Schedule& schedule) {
   }
   for (size_t i = small.directives.size(); i-- > 0;) { // inner splits come later in the text
     Directive& d = small.directives[i];
+    if (d.kind == DirectiveKind::blocked_sum) d.numbers[0] = 2;
     if (d.kind != DirectiveKind::split) continue;
     const std::string &loop = d.words[1], &inner = d.words[3];
     const int64_t factor = d.numbers[0];

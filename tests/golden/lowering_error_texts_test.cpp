@@ -64,8 +64,16 @@ const RefusedSchedule rows[] = {
      "stage f: the end of an axis lies inside the vector loop k.part, but not along it"},
     {"windows", "split * r outer inner 2;merge f c outer copy",
      "stage f: loop copy was merged and its end is not regular"},
-    {"windows", "vector f j;order f i r o s c j;split * s outer inner 2;merge f inner c copy",
-     "stage f: the loops inside outer were merged and its end is not regular"},
+    {"windows",
+     "vector f j;order f i r o s c j;split * s outer b 4;split f b inner d 2;order f i r o outer d inner c "
+     "j;merge f inner c copy",
+     "stage f: the loops inside d were merged and its end is not regular"},
+    {"product", "blocked_sum f i 4", "stage f: loop i is not a serial loop of its sum"},
+    {"product", "split f k k.o k.i 4;blocked_sum f k.o 2;blocked_sum f k.i 2",
+     "stage f: the blocks of one loop are summed apart, not those of k.i too"},
+    {"product", "order f k i j;blocked_sum f k 2",
+     "stage f: the sum goes through memory from one trip of loop k to the next: its blocks have one trip"},
+    {"running", "blocked_sum f k 4", "stage f has more than plain folds, whose blocks cannot be added"},
     {"product", "fuse f r;order f j k i",
      "stage f: a component has no storage to go on from one trip of k to the next"},
 };

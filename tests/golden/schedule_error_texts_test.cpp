@@ -25,6 +25,7 @@ const RefusedSchedule rows[] = {
     {"halves", "padded_copy b copy;split_reduction f k pairs 2 8;inline copy",
      "`inline copy`: copy is not written at plain axes"},
     {"turned", "jam y j 129", "`jam y j 129`: a trip has 1 to 64 bodies"},
+    {"product", "blocked_sum f k 0", "`blocked_sum f k 0`: a block of a sum has at least one trip"},
     {"windows", "split_reduction f r serial 4;materialize v copy",
      "`materialize v copy`: the parts along r.part go beyond the end of what was split: a copy would, too"},
     {"map", "materialize none y", "`materialize none y`: no stage computes none"},

@@ -42,7 +42,7 @@ public:
     std::string axis = nests.cone.axes.empty() ? "none" : any(nests.cone.axes).name;
     std::string who = pick(3) ? stage : "*";
     const std::string fresh = fresh_name();
-    switch (pick(28)) {
+    switch (pick(29)) {
     case 0:
     case 1:
     case 2:
@@ -95,6 +95,7 @@ public:
       for (int64_t copies = pick(3); copies-- > 0;) words.push_back(fresh_name());
       return {DirectiveKind::unit, words, {}};
     }
+    case 27: return {DirectiveKind::blocked_sum, {who, loop}, {any(std::vector<int64_t>{1, 2, 3, 5, 8})}};
     case 25: return {DirectiveKind::roles, {stage, loop}, {1 + pick(3)}};
     case 26: {
       std::vector<std::string> nodes{"none"};
