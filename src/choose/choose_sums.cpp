@@ -10,9 +10,12 @@
 // Whaley, Chronopoulos, Reducing Floating Point Error in Dot Product Using the Superblock Family of
 // Algorithms, 2008).
 #include "base/contains.h"
+#include "base/log.h"
+#include "base/settings.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 
 namespace luminal::kernel {
@@ -21,35 +24,38 @@ namespace {
 constexpr int64_t fewest_elements = 1 << 13; // that are worth a second sum
 constexpr int64_t part_elements = 1 << 16;   // of a part, about
 constexpr int64_t most_parts = 64;
-constexpr int64_t longest_chain = 1 << 10, block_of_chain = 1 << 8; // additions one after the other
+constexpr int64_t longest_chain = 1 << 11, block_of_chain = 1 << 9; // additions one after the other
 
 } // namespace
 
 /// Of a stage that reads each element once: plain folds over constant axes, nothing that several results
 /// share.
-std::optional<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
+Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
   const Stage& st = stage(s);
+  const auto no = [&](std::string_view why) { return Failure(fmt::format("{}: {}", st.name, why)); };
   if (!has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty() || !st.domain.is_constant(1) ||
       nest(s).guards.size() > 0 || reads_windows(s))
-    return {};
+    return no("it is more than plain sums");
   std::vector<int> kept;
   bool first = true;
   for (const Component& c : st.components) {
     if (c.kind == ComponentKind::map && c.after) continue;
-    if (c.kind != ComponentKind::fold || c.init || (!first && c.axes != kept)) return {};
+    if (c.kind != ComponentKind::fold || c.init || (!first && c.axes != kept))
+      return no("its sums go on from others");
     kept = c.axes, first = false;
   }
   int64_t results = 1, summed = 1;
   std::vector<int> reduced;
   for (const int a : st.axes) {
-    if (!axis_at(a).extent.is_constant() || axis_at(a).extent.is_constant(0)) return {};
-    if (!nest(s).find(axis_at(a).name)) return {}; // cut already
+    if (!axis_at(a).extent.is_constant() || axis_at(a).extent.is_constant(0))
+      return no("its size is not constant");
+    if (!nest(s).find(axis_at(a).name)) return no("it is cut already");
     const bool is_kept = contains(kept, a);
     (is_kept ? results : summed) *= axis_at(a).extent.value();
     if (!is_kept) reduced.push_back(a);
   }
   if (reduced.empty() || summed < 64 || results > part_elements || results * summed < fewest_elements)
-    return {};
+    return no("it has few elements, or many results");
   bool shared = false, irregular = false, reads = false;
   std::vector<const Formula*> loads;
   for (const Component& c : st.components)
@@ -67,7 +73,7 @@ std::optional<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const
         reads |= of_sum;
         shared |= of_sum && !of_all;
       });
-  if (shared || irregular || !reads) return {};
+  if (shared || irregular || !reads) return no("several results share what they read");
   const auto contiguous = [&](int a) {
     return !axis_at(a).extent.is_constant(1) && std::ranges::all_of(loads, [&](const Formula* f) {
       const Step step = step_of(nests_.cone, *f, axis_at(a).symbol);
@@ -89,7 +95,10 @@ std::optional<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const
   int64_t distributed = results / width; // what other loops give the workers
   if (across && !st.monoid) {
     sum.columns = axis_at(columns).name;
-    const int64_t lanes = limits_.lanes, most = limits_.vector_registers >= 32 ? 24 : 10;
+    int64_t registers = 1; // of a vector of sums
+    for (const Component& c : st.components)
+      if (!c.after) registers = std::max<int64_t>(registers, bits(c.dtype) / 32);
+    const int64_t lanes = limits_.lanes, most = (limits_.vector_registers >= 32 ? 24 : 10) / registers;
     const int64_t fill = lanes / std::gcd(width, lanes);
     if (width < 4 * lanes)
       for (int64_t n = fill; n * width <= most * lanes && n * 16 <= length; n += fill) {
@@ -101,40 +110,46 @@ std::optional<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const
   if (distributed < 8)
     sum.parts = std::clamp<int64_t>(
         std::min({results * summed / part_elements, length / (64 * sum.neighbours)}), 1, most_parts);
-  if (sum.parts < 2 && sum.neighbours < 2) return {};
+  if (sum.parts < 2 && sum.neighbours < 2)
+    return no("its rows fill vectors, and there are results for all workers");
   return sum;
 }
 
-bool DefaultScheduler::sum_in_parts(int s) {
-  const auto sum = long_sum(s);
-  if (!sum) return false;
-  const std::string name = stage(s).name, axis = axis_at(sum->axis).name;
-  if (!decisions_.ask_whether(name + ".in_parts", true)) return false;
+/// Of a cone that is one sum. Adds the parts, and the loops of a sum of neighbours.
+bool DefaultScheduler::sum_in_parts() {
+  if (nests_.cone.stages.size() != 1) return false;
+  constexpr int s = 0;
+  const std::string name = stage(s).name;
+  const Result<LongSum> found = long_sum(s);
+  if (!found && debug_level() >= 2) log_debug("{}: no sum in parts: {}", original_.name, found.error());
+  if (!found || !decisions_.ask_whether(name + ".in_parts", true)) return false;
+  const LongSum& sum = *found;
   const Attempt attempt = begin();
-  const int64_t length = axis_at(sum->axis).extent.value(), unit = sum->neighbours * limits_.lanes;
+  const std::string axis = axis_at(sum.axis).name;
+  const int64_t length = axis_at(sum.axis).extent.value(), unit = sum.neighbours * limits_.lanes;
   std::string rows = axis;
-  if (sum->parts > 1) {
-    const int64_t size = (length + sum->parts - 1) / sum->parts, block = (size + unit - 1) / unit * unit;
-    if (!try_add(DirectiveKind::split_reduction, {name, axis}, {sum->parts, block})) return false;
-    rows += ".in";
+  if (sum.parts > 1) {
+    const int64_t size = (length + sum.parts - 1) / sum.parts, block = (size + unit - 1) / unit * unit;
+    if (!try_add(DirectiveKind::split_reduction, {name, axis}, {sum.parts, block})) return false;
+    rows = nests_.cone.axes.back().name; // of a part: the last axis that the directive makes
   }
-  if (sum->neighbours == 1) return true;
-  if (!try_add(DirectiveKind::split_reduction, {name, rows}, {sum->neighbours, 1})) {
+  if (sum.neighbours == 1) return true;
+  if (!try_add(DirectiveKind::split_reduction, {name, rows}, {sum.neighbours, 1})) {
     undo(attempt);
     return false;
   }
   // The neighbours' columns are one row.
-  const std::string beside = rows + ".part";
+  const std::string beside = nests_.cone.axes[nests_.cone.axes.size() - 3].name; // its first one: the parts
   std::vector<std::string> order{name};
   std::vector<std::string> last;
   for (const StageLoop& l : nest(s).loops)
-    if (l.name != beside && l.name != sum->columns) (loop_reduces(s, l) ? last : order).push_back(l.name);
+    if (l.name != beside && l.name != sum.columns) (loop_reduces(s, l) ? last : order).push_back(l.name);
   const std::vector<std::string> outer(order.begin() + 1, order.end());
   order.insert(order.end(), last.begin(), last.end());
-  order.insert(order.end(), {beside, sum->columns});
+  order.insert(order.end(), {beside, sum.columns});
   add(DirectiveKind::order, order);
-  add(DirectiveKind::merge, {name, beside, sum->columns, sum->columns});
-  std::string vectors, lanes = sum->columns;
+  add(DirectiveKind::merge, {name, beside, sum.columns, sum.columns});
+  std::string vectors, lanes = sum.columns;
   if (trips(*nest(s).find(lanes)) > limits_.lanes) std::tie(vectors, lanes) = split(s, lanes, limits_.lanes);
   add(DirectiveKind::vector, {name, lanes});
   if (!vectors.empty()) add(DirectiveKind::unroll, {name, vectors});

@@ -285,7 +285,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   if (fallback == Fallback::full && few_axis_.empty() && rolled_.empty()) find_column_streams();
   if (fallback == Fallback::full) read_results();
   epilogues();
-  if (fallback == Fallback::full && few_axis_.empty() && nests_.cone.stages.size() == 1 && sum_in_parts(0)) {
+  if (fallback == Fallback::full && few_axis_.empty() && sum_in_parts()) {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       if (!summed_.contains(stage(int(s)).name)) loops(int(s), {});
       blocked_sums(int(s));

@@ -138,8 +138,8 @@ private:
     int64_t neighbours = 1; // elements of the axis beside each other that fill the lanes together
     std::string columns;    // the loop that is contiguous with them; empty: the sum's own
   };
-  std::optional<LongSum> long_sum(int s) const;
-  bool sum_in_parts(int s);
+  Result<LongSum> long_sum(int s) const;
+  bool sum_in_parts();
   void blocked_sums(int s);
   void read_results();
   void epilogues();
