@@ -13,6 +13,16 @@ namespace luminal::rules {
 
 using egraph::absent;
 
+namespace {
+/// A dimension that has one size is its name here and the number there.
+bool same_types(const std::vector<TensorType>& a, const std::vector<TensorType>& b) {
+  return std::ranges::equal(a, b, [](const TensorType& x, const TensorType& y) {
+    return x.dtype == y.dtype &&
+           std::ranges::equal(x.shape, y.shape, [](Expr m, Expr n) { return proves_equal(m, n); });
+  });
+}
+} // namespace
+
 struct FragmentText {
   const Fragment& fragment;
   const Module& module;
@@ -98,7 +108,7 @@ struct FragmentText {
     const auto put_nodes = [&](const std::vector<NodeId>& leaves) {
       if (nodes_there || leaves.size() != f.params.size()) return false;
       for (size_t k = 0; k < leaves.size(); ++k) {
-        if (leaves[k] >= function.nodes.size() || f[f.params[k]].types != function[leaves[k]].types)
+        if (leaves[k] >= function.nodes.size() || !same_types(f[f.params[k]].types, function[leaves[k]].types))
           return false;
         made[f.params[k]] = out.leaf(leaves[k]);
       }
@@ -128,7 +138,7 @@ struct FragmentText {
         if (numbers.size() != 1 || next_root == f.results.size() || numbers[0] >= function.nodes.size())
           return {};
         const NodeId value = f.results[next_root++].value;
-        if (f[value].types != function[numbers[0]].types) return {};
+        if (!same_types(f[value].types, function[numbers[0]].types)) return {};
         out.root(numbers[0], made[value]);
         given.insert(numbers[0]);
       } else if (word == "name") {

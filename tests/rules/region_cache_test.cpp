@@ -103,6 +103,40 @@ TEST(RegionCache, TheNextProcessReadsWhatThisOneFound) {
   }
 }
 
+/// A dimension that has one size is that number in some types and its name in others.
+TEST(RegionCache, DimensionsOfOneSizeAreFoundAgain) {
+  const Module module = parse_module(R"(symbol n: 1..1
+symbol t: 1..64
+
+fn @main(%x: f32[n, 64], weight %w: f32[48, 64], %c: f32[t, 64]) {
+  %e = exp %x
+  %f = fold [i: n, k: 64] over [k] { sum %e[i, k] }
+  %s = get %f, 0
+  %b = view %s [i: n, k: 64] -> [i]
+  %p = div %e, %b
+  %v = view %p [i: n, j: 48, k: 64] -> [i, k]
+  %u = view %w [i: n, j: 48, k: 64] -> [j, k]
+  %m = mul %v, %u
+  %g = fold [i: n, j: 48, k: 64] over [k] { sum %m[i, j, k] }
+  %y = get %g, 0
+  %d = view %p [i: n, t: t, k: 64] -> [i, k]
+  %h = view %c [i: n, t: t, k: 64] -> [t, k]
+  %q = mul %d, %h
+  %o = fold [i: n, t: t, k: 64] over [k] { sum %q[i, t, k] }
+  %z = get %o, 0
+  return y = %y, z = %z
+}
+)",
+                                     "one");
+  Folder folder;
+  const Built first = build(module);
+  EXPECT_FALSE(folder.files().empty());
+  folder.next();
+  const Built second = build(module);
+  EXPECT_TRUE(second.all_known());
+  EXPECT_EQ(second.plan, first.plan);
+}
+
 TEST(RegionCache, OtherRulesAndNoFilesAreSearchedAgain) {
   Folder folder;
   const Module module = transformer(1, true);
