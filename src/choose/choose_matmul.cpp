@@ -262,8 +262,9 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
   const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
                       (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16);
-  // Words of a dot instruction are put together in the panels of the product.
-  const bool reads_words = s > 0 && copies_words(s - 1);
+  // Words of a dot instruction are put together in the panels of the product, but for a copy that has loops
+  // of its own already.
+  const bool reads_words = s > 0 && copies_words(s - 1) && (done_ < s || !common.empty());
   const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
                         p->outer.empty() && common.empty() && !p->turned;
   if (reads_words && !in_words && common.empty()) return false;

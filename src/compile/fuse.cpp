@@ -390,7 +390,8 @@ private:
       if (!demand.at_root && reader && goes_in_tiles(*reader) && demand.evaluations <= elements * 1.001 &&
           moves_with_rows(demand, *reader))
         continue;
-      const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001 && !alone(id, fold);
+      const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001 && !alone(id, fold) &&
+                            !second_product(id, fold);
       const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
       if (!epilogue && !statistic) return true;
     }
@@ -409,6 +410,15 @@ private:
       return true;
     sums.insert(tuple);
     return false;
+  }
+
+  /// Dot instructions read words that are put together for one product, and panels of them: another product
+  /// of integers has a kernel of its own.
+  bool second_product(NodeId id, const FoldAttr& fold) {
+    const NodeId tuple = f_[id].inputs[0];
+    if (is_float(f_[id].type().dtype) || reads_plainly(fold, f_[tuple])) return false;
+    const auto [first, none] = products_.try_emplace(*kernels_of_[id].begin(), tuple);
+    return first->second != tuple;
   }
 
   /// Has each row of a fold over tiles elements of its own, as it has scores? What all rows share
@@ -504,6 +514,7 @@ private:
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
   std::map<NodeId, std::set<NodeId>> sums_;                 // of few numbers in a kernel, by its root
+  std::map<NodeId, NodeId> products_;                       // of integers, the first in a kernel, by its root
   const Boundaries* boundaries_ = nullptr;
   std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples, and of results that share points
   std::set<NodeId> point_kernels_;     // by what they go by

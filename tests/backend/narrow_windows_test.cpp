@@ -78,6 +78,60 @@ TEST(NarrowWindows, TakeDotInstructions) {
       }
 }
 
+/// u8 images, i8 weights: sums of i32.
+Module of_bytes(const Shape& s, bool two = false) {
+  Graph g;
+  const auto product = [&](const std::string& name) {
+    std::vector<Dim> image{s.batch, s.in}, window{s.out, s.in / s.groups};
+    for (const auto& [size, extent] : s.sizes) image.push_back(size), window.push_back(extent);
+    const Tensor x = g.tensor(image, DType::u8), w = g.weight(name, window, DType::i8);
+    return conv(x.cast(DType::i32), w.cast(DType::i32), Tensor(),
+                {.stride = s.stride, .padding = s.padding, .dilation = s.dilation, .groups = s.groups});
+  };
+  Tensor y = product("w");
+  if (two) y = (y.cast(DType::f32) * 0.5 + product("v").cast(DType::f32)).relu();
+  y.keep();
+  return parse_module(g.to_string());
+}
+
+/// Kernels with products, and those of them that take dot instructions.
+std::pair<int, int> products_of(const Module& module) {
+  kernel::MachineLimits limits = wide();
+  limits.units = {"vnni.dpbusd"};
+  std::pair<int, int> found{0, 0};
+  each_kernel(module, limits, [&](const compile::PlannedKernel& kernel) {
+    const auto problem = kernel.problem();
+    ASSERT_TRUE(problem) << problem.error();
+    const auto multiplies = [](const kernel::Stage& s) { return !kernel::factors_of(s).empty(); };
+    if (std::ranges::none_of(problem->cone.stages, multiplies)) return;
+    found.first++;
+    found.second += kernel.schedule.find("vnni.dpbusd") != std::string::npos;
+  });
+  return found;
+}
+
+/// Whatever their windows and steps; two of them that meet in one sum are two kernels.
+TEST(NarrowWindows, OfBytesTakeDotInstructions) {
+  for (const int64_t size : {7, 14, 28, 56})
+    for (const int64_t window : {1, 3, 5})
+      for (const int64_t stride : {1, 2, 3})
+        for (const int64_t batch : {1, 4})
+          for (const auto& [in, out] :
+               std::vector<std::pair<int64_t, int64_t>>{{64, 64}, {32, 256}, {256, 96}}) {
+            Shape s{.sizes = {{size, window}, {size, window}}, .batch = batch, .in = in, .out = out};
+            s.stride = stride, s.padding = window / 2;
+            const int64_t side = (size + 2 * s.padding - window) / stride + 1;
+            if (side * side < 32) continue; // words of weights are put together for few results
+            EXPECT_EQ(products_of(of_bytes(s)), std::pair(1, 1))
+                << fmt::format("{} x {} of {}, stride {}, {} -> {}", batch, window, size, stride, in, out);
+          }
+  for (const int64_t stride : {1, 2}) {
+    const Shape s{.sizes = {{28, 1}, {28, 1}}, .in = 64, .out = 128, .stride = stride};
+    EXPECT_EQ(products_of(of_bytes(s, true)), std::pair(2, 2)) << stride;
+    expect_right(of_bytes({.sizes = {{9, 1}, {9, 1}}, .in = 16, .out = 20, .stride = stride}, true), 5);
+  }
+}
+
 /// Pairs of weights that stay lie in panels, made at load.
 TEST(NarrowWindows, ReadPairsOfWeightsFromPanels) {
   bool pairs = false;
