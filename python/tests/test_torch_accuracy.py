@@ -87,6 +87,24 @@ class Accuracy(unittest.TestCase):
             self.rows(6).abs(),
         )
 
+    def test_sums_along_columns(self):
+        generator = torch.Generator().manual_seed(9)
+        self.check_all(
+            {
+                "sum": lambda x: x.sum(0),
+                "mean": lambda x: x.mean(0),
+                "variance": lambda x: x.var(0),
+                "norm": lambda x: x.norm(dim=0),
+                "squares": lambda x: (x * x).sum(),
+                "logsumexp": lambda x: x.logsumexp(0),
+                "matmul": lambda x: x.T @ x,
+            },
+            3 + self.rows(7).T.contiguous(),
+            self.rows(8).abs().T.contiguous(),
+            3 + torch.randn(LONG, 33, generator=generator),
+            3 + torch.randn(8000, 128, generator=generator),
+        )
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -276,6 +276,7 @@ bool DefaultScheduler::statistic_tiles() {
 /// stored. Gives the loops that all stages share.
 Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
   int axis = -1, wide = -1; // along which the states are contiguous
+  bool reverse = false;
   std::vector<std::string> scans;
   const int stages = int(nests_.cone.stages.size());
   for (int s = 0; s < stages; s++) {
@@ -283,6 +284,8 @@ Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
     if (scan.scan_axis < 0) continue;
     if (axis >= 0 && axis != scan.scan_axis) return Failure{"scans along several axes"};
     axis = scan.scan_axis;
+    reverse |= scan.scan_reverse;
+    if (reverse && !scans.empty()) return Failure{"several scans, and not all of them forwards"};
     scans.push_back(scan.name);
     for (const Component& part : scan.components)
       if (part.out >= 0 && !part.index.empty())

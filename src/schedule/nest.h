@@ -68,7 +68,8 @@ struct StageNest {
   std::set<std::string> bounds; // predicate_bound
   std::string together;         // the loop in which the stages of one cascade must run, and
   int cascade = 0;              // the number of the cascade
-  int rolling = -1;             // the axis of a fold whose readers run in the loop along it
+  int rolling = -1;             // the axis of a fold whose readers run in the loop along it,
+  bool behind_readers = false;  // and before it, as they read what an exclusive scan had before the element
   const StageLoop* find(std::string_view name) const;
   StageLoop* find(std::string_view name);
 };

@@ -64,6 +64,24 @@ void reverse_axis(Nests& nests, int axis) {
       value->second = along.extent - 1 - value->second;
 }
 
+/// Moves a state that its readers want as it was behind them; false where all are.
+bool move_behind_readers(Nests& nests) {
+  for (int s = 0; s < int(nests.stages.size()); s++) {
+    if (!nests.stages[size_t(s)].behind_readers) continue;
+    int last = s;
+    for (const Component& part : nests.cone.stages[size_t(s)].components)
+      if (part.out >= 0)
+        for (const int r : nests.readers(part.out)) last = std::max(last, r);
+    if (last == s) continue;
+    Stage stage = nests.cone.stages[size_t(s)];
+    StageNest nest = nests.stages[size_t(s)];
+    nests.erase_stage(s);
+    nests.insert_stage(last, std::move(stage), std::move(nest));
+    return true;
+  }
+  return false;
+}
+
 } // namespace
 
 void rolling(Nests& nests, const std::string& name) {
@@ -78,6 +96,10 @@ void rolling(Nests& nests, const std::string& name) {
     if (!own || own->symbol != nests.stages[i].axis_values.at(along.symbol))
       refuse("axis {} of stage {} is split already", along.name, nests.cone.stages[i].name);
   }
+  // Every stage along the axis turns round with a reverse scan; those that keep a state already may not.
+  for (size_t i = 0; i < nests.stages.size(); i++)
+    if (scan.scan_reverse && nests.stages[i].rolling == axis)
+      refuse("stage {} goes along {} the other way", nests.cone.stages[i].name, along.name);
   int last = s; // reader
   for (Component& part : scan.components) std::erase(part.axes, axis);
   for (Component& part : scan.components) {
@@ -100,8 +122,11 @@ void rolling(Nests& nests, const std::string& name) {
   if (scan.monoid->size() == 1 && scan.monoid->components()[0].transform.is_leaf(0)) scan.monoid.reset();
   StageNest nest = nests.stages[size_t(s)];
   nest.rolling = axis;
+  nest.behind_readers = exclusive;
   nests.erase_stage(s);
   nests.insert_stage(exclusive ? last : s, std::move(scan), std::move(nest));
+  // What moves behind its readers may be a reader of what moved before.
+  while (move_behind_readers(nests)) continue;
 }
 
 } // namespace luminal::kernel

@@ -340,6 +340,40 @@ TEST(Nest, ReadersOfAScanRunInItsLoop) {
   EXPECT_GT(blocks, 2);
 }
 
+/// Scans that follow each other, in all directions.
+TEST(Nest, ScansOfScansAreRight) {
+  const char* kinds[] = {"", " exclusive", " reverse", " exclusive reverse"};
+  int rolling = 0;
+  for (const char* first : kinds)
+    for (const char* second : kinds) {
+      const std::string term = fmt::format(R"(fn @main(%x: f32[5, 20], %y: f32[5, 20]) {{
+  %s = scan [i: 5, k: 20] along i{} {{ sum %x[i, k] }}
+  %S = get %s, 0
+  %a = mul %S, %y
+  %t = scan [i: 5, k: 20] along i{} {{ max %a[i, k] }}
+  %T = get %t, 0
+  %z = mul %T, %y
+  return z = %z
+}}
+)",
+                                           first, second);
+      SCOPED_TRACE(term);
+      rolling += expect_right(term, avx512, 1).find("rolling") != std::string::npos;
+    }
+  EXPECT_EQ(rolling, 4); // both forwards
+  EXPECT_THAT(failure(R"(fn @main(%x: f32[5, 20]) {
+  %s = scan [i: 5, k: 20] along i { sum %x[i, k] }
+  %S = get %s, 0
+  %t = scan [i: 5, k: 20] along i reverse { max %S[i, k] }
+  %T = get %t, 0
+  %z = neg %T
+  return z = %z
+}
+)",
+                      "rolling s\nrolling t\n"),
+              HasSubstr("stage s goes along i the other way"));
+}
+
 TEST(Nest, AScanRollsWhereNobodyReadsItElsewhere) {
   EXPECT_EQ(to_string(parse_schedule("rolling s\n")), "rolling s\n");
   const std::string term = prefixes(2, 5, 4, 16, "", false);
