@@ -108,7 +108,8 @@ struct FragmentText {
     const auto put_nodes = [&](const std::vector<NodeId>& leaves) {
       if (nodes_there || leaves.size() != f.params.size()) return false;
       for (size_t k = 0; k < leaves.size(); ++k) {
-        if (leaves[k] >= function.nodes.size() || !same_types(f[f.params[k]].types, function[leaves[k]].types))
+        if (leaves[k] >= function.nodes.size() ||
+            !same_types(f[f.params[k]].types, function[leaves[k]].types))
           return false;
         made[f.params[k]] = out.leaf(leaves[k]);
       }

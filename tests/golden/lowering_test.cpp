@@ -1,6 +1,6 @@
 // golden/lowering_test.cpp -- each case: term + schedule -> the loop IR that is written down, whose
 // numbers equal the term interpreter's. LUMINAL_UPDATE=1 writes the loop IR anew.
-#include "golden/golden_support.h"
+#include "golden/lowered_loops.h"
 #include <fmt/format.h>
 
 namespace luminal::kernel {
@@ -24,29 +24,6 @@ std::vector<GoldenCase> cases() {
       {"concat_pad", {}, false, 0},
   };
 }
-
-/// The loops that a schedule makes of a term, held to the verifier and, run on two workers, to the
-/// term interpreter; or why it is refused.
-std::string loops_of(const std::string& term, std::string_view schedule,
-                     const std::map<std::string, int64_t>& symbols = {}, double tolerance = 2e-6) {
-  const Module module = parse_module(term, "term");
-  const auto cone = cone_of(module.entry(), false);
-  if (!cone) return cone.error();
-  const auto kernel = lower(*cone, parse_schedule(schedule, "schedule"));
-  if (!kernel) return kernel.error();
-  const std::string text = to_string(*kernel);
-  EXPECT_THAT(verify(*kernel), testing::IsEmpty()) << text;
-  const Bindings bindings = random_bindings(module.entry(), {"term", symbols}, 9);
-  const auto want = Interpreter(module, bindings).run();
-  const KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 2));
-  EXPECT_TRUE(got.run.ok()) << got.run.text() << text;
-  if (!got.run.ok()) return got.run.text();
-  EXPECT_EQ(got.results.size(), want.size());
-  for (auto& [name, bytes] : got.results)
-    EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), tolerance) << name << "\n" << text;
-  return text;
-}
-const auto is_right = testing::StartsWith("kernel ");
 
 class Golden : public testing::TestWithParam<GoldenCase> {};
 
@@ -370,41 +347,6 @@ TEST(GoldenCut, TwoStagesWriteOneValue) {
   EXPECT_THAT(lowered("split_at f i 7\n"), testing::HasSubstr("i is not cut in two after 7 elements"));
   EXPECT_THAT(lowered("split_at f i 0\n"), testing::HasSubstr("i is not cut in two after 0 elements"));
   EXPECT_THAT(lowered("split f i a b 2\nsplit_at f i 4\n"), testing::HasSubstr("have been changed"));
-}
-
-/// Blocks of a sum begin from the identity; the last one may be shorter, or the only one.
-TEST(GoldenBlocks, SumInBlocks) {
-  const std::string term = "symbol N: 1..300\nfn @f(%X: f32[N, 7]) {\n"
-                           "  %f = fold [k: N, j: 7] over [k] { sum %X[k, j]; max %X[k, j] }\n"
-                           "  %s = get %f, 0\n  %m = get %f, 1\n  return s = %s, m = %m\n}\n";
-  for (const int64_t n : {1, 5, 31, 32, 33, 64, 200})
-    for (const char* schedule :
-         {"order f j k\nblocked_sum f k 32\n", "order f j k\njam f k 4\nblocked_sum f k 32\n",
-          "split f k o i 8\norder f j o i\nblocked_sum f o 4\nvector f i\n",
-          "split f k o i 4\norder f j o i\nunroll f i\nblocked_sum f o 8\n",
-          "order f k j\nvector f j\nblocked_sum f k 8\n",
-          "split f k o i 8\norder f j o i\nblocked_sum f i 3\n",
-          "split f k o i 8\norder f o i j\nvector f j\nblocked_sum f o 2\njam f i 3\n",
-          "split f k o i 8\norder f o j i\nblocked_sum f o 1\n",
-          "split f k o i 16\nsplit f j p q 4\norder f o p i q\nvector f q\nblocked_sum f o 1\nblocked_sum f "
-          "i 4\n"})
-      EXPECT_THAT(loops_of(term, schedule, {{"N", n}}), is_right) << n << "\n" << schedule;
-  const std::string text = loops_of(term, "order f k j\nvector f j\nblocked_sum f k 8\n", {{"N", 40}});
-  EXPECT_THAT(text, testing::HasSubstr("registers f.block0: f32[8]"));
-  EXPECT_THAT(text, testing::HasSubstr("for k.block in 0..N // 8\n"));
-}
-
-/// Parts beside each other make one row with the columns, which ends where the last of them does.
-TEST(GoldenSplits, MergedPartsEndInARow) {
-  for (const int64_t n : {3, 15, 16, 17, 40, 100})
-    EXPECT_THAT(loops_of(fmt::format("fn @f(%X: f32[{0}, 3]) {{\n"
-                                     "  %f = fold [k: {0}, j: 3] over [k] {{ sum %X[k, j] }}\n"
-                                     "  %s = get %f, 0\n  return s = %s\n}}\n",
-                                     n),
-                         "split_reduction f k 16 1\norder f k.in k.round k.part j\nmerge f k.part j w\n"
-                         "split f w o i 16\nunroll f o\nvector f i\n"),
-                is_right)
-        << n;
 }
 
 /// A loop that is written out is merged where the trips of both are known, and few.
