@@ -17,8 +17,8 @@ constexpr double operations_of_step = 2;
 constexpr double usual_overlap = 0.1;
 /// Nanoseconds: a call, and beside it the wake-up of the workers.
 constexpr double call = 300;
-/// An element that is copied without lanes, and a function that is computed without them.
-constexpr double copied_element = 1, lone_function = 10;
+/// An element that is copied, loaded or stored without lanes, and a function that is computed without them.
+constexpr double lone_element = 1, lone_function = 10;
 /// Vector instructions of a tiled product's point that its multiply-add stands for: an addition, a
 /// product, two loads.
 constexpr double steps_of_point = 3;
@@ -26,8 +26,7 @@ constexpr double steps_of_point = 3;
 double or_usual(double measured, double usual) { return measured > 0 ? measured : usual; }
 
 /// How often the loops of the cone read its arguments again: a tuple whose components run one after the
-/// other over the whole array (`cascade STAGE root`) reads what they read, and computes what it sums,
-/// once for each.
+/// other over the whole array (`cascade STAGE root`) reads what they read once for each.
 double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule) {
   double times = 1;
   for (const kernel::Directive& d : schedule.directives) {
@@ -77,17 +76,21 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
                  const EstimateRates& rates) {
   const KernelWork work = work_of(cone, sizes);
   const auto bound = bound_symbols(cone.symbols, sizes);
-  double tiled = 0, points = 0;
-  for (const kernel::TiledFold& fold : kernel::tiled_folds(cone, schedule, limits, bound)) {
-    tiled += fold.points / std::max(fold.rate, 1e-3);
-    points += fold.points;
+  double tiled = 0, points = 0, apart = 0, functions = 0, steps = work.steps;
+  if (const auto nests = kernel::largest_nests(cone, schedule)) {
+    for (const kernel::TiledFold& fold : kernel::tiled_folds(*nests, limits, bound)) {
+      tiled += fold.points / std::max(fold.rate, 1e-3);
+      points += fold.points;
+    }
+    steps = work_of(*nests, sizes).steps;
+    apart = kernel::copied_one_by_one(*nests, bound) + kernel::stored_one_by_one(*nests, bound) +
+            kernel::loaded_one_by_one(*nests, bound);
+    functions = kernel::functions_one_by_one(*nests, bound);
   }
+  const double arithmetic = tiled * rates.point +
+                            std::max(0.0, steps - steps_of_point * points) * rates.step +
+                            apart * lone_element + functions * lone_function;
   const double again = times_read(cone, schedule);
-  const double arithmetic =
-      tiled * rates.point + again * std::max(0.0, work.steps - steps_of_point * points) * rates.step +
-      (kernel::copied_one_by_one(cone, schedule, bound) + kernel::stored_one_by_one(cone, schedule, bound)) *
-          copied_element +
-      kernel::functions_one_by_one(cone, schedule, bound) * lone_function;
   double moved = 0;
   for (size_t v = 0; v < cone.values.size(); v++) {
     const double once = traffic_ns(work.value_bytes[v], rates);

@@ -118,9 +118,10 @@ private:
   std::set<const kernel::Formula*> seen_;
 };
 
-} // namespace
+/// At how many of the points of its stage a formula is computed.
+using Computed = std::function<double(size_t stage, const std::vector<int>& axes, const kernel::Formula&, double points)>;
 
-KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
+KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes, const Computed& computed) {
   const auto bound = bound_symbols(cone.symbols, sizes);
   const auto extent = [&](int axis) {
     const auto value = evaluate(cone.axes[size_t(axis)].extent, bound);
@@ -143,20 +144,23 @@ KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t
     return out;
   };
   work.value_bytes.assign(cone.values.size(), 0);
-  for (const kernel::Stage& stage : cone.stages) {
+  for (size_t s = 0; s < cone.stages.size(); s++) {
+    const kernel::Stage& stage = cone.stages[s];
     const bool tuple = stage.monoid && stage.scan_axis < 0;
     std::set<std::vector<int>> moved; // one weight for all states that move with it
     for (size_t i = 0; i < stage.components.size(); i++) {
       const kernel::Component& c = stage.components[i];
       const bool part = tuple && c.kind == kernel::ComponentKind::fold;
-      const double here = points(c.after ? c.axes : part ? axes_of_terms(stage, c.axes) : stage.axes);
+      const std::vector<int> axes = c.after ? c.axes : part ? axes_of_terms(stage, c.axes) : stage.axes;
+      const double here = points(axes);
       double steps = c.kind != kernel::ComponentKind::map && !c.set ? 1 : 0;
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
       std::vector<AxisPart> box;
       for (const int a : stage.axes) box.push_back({cone.axes[size_t(a)].symbol, 0, extent(a)});
       Shares shares(std::move(box), [&](const kernel::Formula& f, double share) {
         each += share * counts(f);
-        steps += share * steps_of(f);
+        const double own = steps_of(f);
+        if (own > 0 && here > 0) steps += share * own * (computed ? computed(s, axes, f, here) / here : 1);
         if (f.kind != kernel::FormulaKind::load) return;
         if (kernel::holes_of(cone, f.index).empty()) {
           whole[size_t(f.value)] = true;
@@ -195,6 +199,58 @@ KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t
       if (c.out >= 0 && cone.values[size_t(c.out)].role == kernel::ValueRole::inout)
         work.bytes += points(stage.axes) * bits(c.dtype) / 8;
   return work;
+}
+
+} // namespace
+
+KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
+  return count(cone, sizes, {});
+}
+
+namespace {
+
+/// How often the loops of a nest compute what its stages do: what does not vary with the inner loops is
+/// computed outside of them.
+class LoopTrips {
+public:
+  LoopTrips(const kernel::Nests& nests, ExprMap<int64_t> sizes) : nests_(nests), sizes_(std::move(sizes)) {}
+
+  double operator()(size_t stage, const std::vector<int>& axes, const kernel::Formula& f, double points) {
+    const kernel::StageNest& nest = nests_.stages[stage];
+    double trips = 1, inside = 1;
+    for (const kernel::StageLoop& loop : nest.loops) {
+      if (!loop.symbol.is_symbol()) continue;
+      bool along = false, varies = false;
+      for (const int a : axes) {
+        const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+        if (!kernel::depends_on_loop(nest, axis, loop)) continue;
+        along = true;
+        varies = varies || varies_with(f, axis);
+      }
+      if (!along) continue;
+      const auto extent = evaluate(loop.extent, sizes_);
+      inside *= extent ? double(*extent) : 1;
+      if (varies) trips = inside;
+    }
+    return std::min(trips, points);
+  }
+
+private:
+  bool varies_with(const kernel::Formula& f, Expr axis) {
+    if (f.kind == kernel::FormulaKind::component) return true;
+    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); }) ||
+           depends_on(f.guard, axis) ||
+           std::ranges::any_of(f.args, [&](const kernel::FormulaRef& a) { return varies_with(*a, axis); });
+  }
+
+  const kernel::Nests& nests_;
+  ExprMap<int64_t> sizes_;
+};
+
+} // namespace
+
+KernelWork work_of(const kernel::Nests& nests, const std::map<std::string, int64_t>& sizes) {
+  return count(nests.cone, sizes, LoopTrips(nests, bound_symbols(nests.cone.symbols, sizes)));
 }
 
 double limit_seconds(const KernelWork& work, const MachineProfile& profile, int threads) {
