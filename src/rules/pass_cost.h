@@ -31,6 +31,8 @@ struct LoopRates {
   double far_product = 4;
   double apart = 64;    ///< a loop in a sum that is written out, which no kernel has, or the reverse
   double tile = 64;     ///< points along an axis that one item takes when not all of its work varies with it
+  /// Beside its traffic, of a byte that is stored and no result: where few bytes count for more than time.
+  double stored_byte = 0;
   double overlap = 0.1; ///< of arithmetic and traffic the share of the lesser that adds to the greater
 };
 

@@ -247,7 +247,7 @@ std::vector<uint32_t> PassCost::stored_by(const Kernel& kernel) const {
 }
 
 void PassCost::price(Kernel& kernel) {
-  double compute = 0, moved = 0;
+  double compute = 0, moved = 0, kept = 0;
   ++cone_;
   const auto read = [&](uint32_t c, double share) {
     if (read_mark_[c] == cone_) return;
@@ -267,9 +267,12 @@ void PassCost::price(Kernel& kernel) {
     if (!units_[u].fold) add(*units_[u].pass);
     for (const auto& [c, pass] : epilogues_of_[u]) add(*pass);
   }
-  for (const uint32_t c : stored_by(kernel)) moved += traffic(c);
+  for (const uint32_t c : stored_by(kernel)) {
+    moved += traffic(c);
+    if (!p_.is_root[c]) kept += p_.bytes[c];
+  }
   kernel.time = std::max(compute, moved) + rates_.overlap * std::min(compute, moved) + rates_.launch +
-                rates_.barrier * double(kernel.units.size() - 1);
+                rates_.barrier * double(kernel.units.size() - 1) + rates_.stored_byte * kept;
 }
 
 } // namespace luminal::rules
