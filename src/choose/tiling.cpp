@@ -13,6 +13,8 @@ namespace {
 
 constexpr double most_trips = 1 << 20;
 constexpr double few_terms = 32; // of a sum
+/// Multiply-adds in whose time lanes are added to others once: a shuffle and an addition that waits for it.
+constexpr double step_across = 1.5;
 
 double trips_of(Expr extent, const ExprMap<int64_t>& sizes) {
   if (extent.is_constant()) return double(extent.value());
@@ -80,10 +82,21 @@ public:
     const double by_loads = std::min(1.0, sums / brought),
                  by_chains = terms <= few_terms ? 1 : std::min(1.0, sums / 8);
     result.rate = filled * std::min(by_loads, by_chains);
+    const bool across = lanes && std::ranges::none_of(fold.axes, [&](int a) {
+      return depends_on_loop(nest, nests_.cone.axes[size_t(a)].symbol, *lanes);
+    });
+    double added = 1; // the share of the multiply-adds beside the additions of lanes to each other
+    if (across) {
+      const double whole = terms / std::max(1.0, trips_of(lanes->extent));
+      added = whole / (whole + step_across * std::log2(std::max(2.0, trips_of(lanes->extent))));
+      result.rate *= added;
+    }
     if (!lanes)
       result.limit = "its loops have no lanes";
     else if (filled <= std::min(by_loads, by_chains))
       result.limit = fmt::format("{} of {} lanes are filled", trips_of(lanes->extent), limits_.lanes);
+    else if (added < std::min(by_loads, by_chains))
+      result.limit = fmt::format("lanes are added for each {} terms", terms);
     else if (by_loads < by_chains)
       result.limit = fmt::format("{} loads for {} multiply-adds, most of {}", brought, sums,
                                  nests_.cone.values[size_t(worst->value)].name);
