@@ -9,6 +9,9 @@
 // Passes over the same axes share a KERNEL where neither needs the other; a statistic of rows shares
 // the kernel that walks these rows again. Kernels never wait for each other in a circle. Values of
 // weights alone are there before the step.
+//
+// What is compared with a computed value is never a sum that the loops of the comparison make: it would differ by
+// roundings from the sum that the other value was made of, and a maximum would equal none of its terms.
 #pragma once
 #include "extract/extract_moves.h"
 #include "rules/region_loops.h"
@@ -122,6 +125,7 @@ private:
   void collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool top);
   bool visit(uint32_t c, LoopAxes loops);
   bool is_product(uint32_t body) const;
+  bool sums_again(uint32_t c, LoopAxes loops) const;
   void take_product(uint32_t body, LoopAxes loops, const ViewFrame* views);
   void add_work(LoopAxes axes, double time);
   void finish(Pass& pass) const;
