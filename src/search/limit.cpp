@@ -54,7 +54,9 @@ struct AxisPart {
 class Shares {
 public:
   using See = std::function<void(const kernel::Formula&, double share)>;
-  Shares(std::vector<AxisPart> box, See see) : box_(std::move(box)), see_(std::move(see)), all_(volume()) {}
+  /// `seen`: what is computed already.
+  Shares(std::vector<AxisPart> box, std::set<const kernel::Formula*>& seen, See see)
+      : box_(std::move(box)), see_(std::move(see)), all_(volume()), seen_(seen) {}
 
   void operator()(const kernel::FormulaRef& f) {
     if (!seen_.insert(f.get()).second) return;
@@ -115,13 +117,15 @@ private:
   std::vector<AxisPart> box_;
   See see_;
   double all_;
-  std::set<const kernel::Formula*> seen_;
+  std::set<const kernel::Formula*>& seen_;
 };
 
 /// At how many of the points of its stage a formula is computed.
-using Computed = std::function<double(size_t stage, const std::vector<int>& axes, const kernel::Formula&, double points)>;
+using Computed =
+    std::function<double(size_t stage, const std::vector<int>& axes, const kernel::Formula&, double points)>;
 
-KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes, const Computed& computed) {
+KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes,
+                 const Computed& computed) {
   const auto bound = bound_symbols(cone.symbols, sizes);
   const auto extent = [&](int axis) {
     const auto value = evaluate(cone.axes[size_t(axis)].extent, bound);
@@ -148,6 +152,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
     const kernel::Stage& stage = cone.stages[s];
     const bool tuple = stage.monoid && stage.scan_axis < 0;
     std::set<std::vector<int>> moved; // one weight for all states that move with it
+    std::set<const kernel::Formula*> seen;
     for (size_t i = 0; i < stage.components.size(); i++) {
       const kernel::Component& c = stage.components[i];
       const bool part = tuple && c.kind == kernel::ComponentKind::fold;
@@ -157,7 +162,8 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
       std::vector<AxisPart> box;
       for (const int a : stage.axes) box.push_back({cone.axes[size_t(a)].symbol, 0, extent(a)});
-      Shares shares(std::move(box), [&](const kernel::Formula& f, double share) {
+      if (!computed) seen.clear(); // loops compute once what several components need
+      Shares shares(std::move(box), seen, [&](const kernel::Formula& f, double share) {
         each += share * counts(f);
         const double own = steps_of(f);
         if (own > 0 && here > 0) steps += share * own * (computed ? computed(s, axes, f, here) / here : 1);
