@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 namespace luminal::search {
@@ -223,6 +224,7 @@ public:
 
   double operator()(size_t stage, const std::vector<int>& axes, const kernel::Formula& f, double points) {
     const kernel::StageNest& nest = nests_.stages[stage];
+    const std::vector<bool>& with = axes_of(f);
     double trips = 1, inside = 1;
     for (const kernel::StageLoop& loop : nest.loops) {
       if (!loop.symbol.is_symbol()) continue;
@@ -231,7 +233,7 @@ public:
         const Expr axis = nests_.cone.axes[size_t(a)].symbol;
         if (!kernel::depends_on_loop(nest, axis, loop)) continue;
         along = true;
-        varies = varies || varies_with(f, axis);
+        varies = varies || with[size_t(a)];
       }
       if (!along) continue;
       const auto extent = evaluate(loop.extent, sizes_);
@@ -242,15 +244,26 @@ public:
   }
 
 private:
-  bool varies_with(const kernel::Formula& f, Expr axis) {
-    if (f.kind == kernel::FormulaKind::component) return true;
-    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); }) ||
-           depends_on(f.guard, axis) ||
-           std::ranges::any_of(f.args, [&](const kernel::FormulaRef& a) { return varies_with(*a, axis); });
+  /// By axis of the cone: does the formula vary with it?
+  const std::vector<bool>& axes_of(const kernel::Formula& f) {
+    const auto known = axes_.find(&f);
+    if (known != axes_.end()) return known->second;
+    std::vector<bool> axes(nests_.cone.axes.size(), f.kind == kernel::FormulaKind::component);
+    for (size_t a = 0; a < axes.size(); ++a) {
+      const Expr symbol = nests_.cone.axes[a].symbol;
+      axes[a] = axes[a] || depends_on(f.guard, symbol) ||
+                std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, symbol); });
+    }
+    for (const kernel::FormulaRef& arg : f.args) {
+      const std::vector<bool>& others = axes_of(*arg);
+      for (size_t a = 0; a < axes.size(); ++a) axes[a] = axes[a] || others[a];
+    }
+    return axes_.emplace(&f, std::move(axes)).first->second;
   }
 
   const kernel::Nests& nests_;
   ExprMap<int64_t> sizes_;
+  std::unordered_map<const kernel::Formula*, std::vector<bool>> axes_;
 };
 
 } // namespace
