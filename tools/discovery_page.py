@@ -24,7 +24,8 @@ HEAD = """# What the rules find
 Each program below is a formula as a textbook writes it, from `bench/forms`; none of its terms has a name
 that the compiler knows. The rules ([rules.md](rules.md)) make programs that equal it, and the one that takes
 least by estimate is built. Kernels are launches of a step; stored bytes are written by one kernel for
-another. This page is what `tools/discovery_page.py` prints; `./bench.sh discover` measures both plans.
+another. Least time and fewest bytes are different plans of some: the last column has the plan that a limit of
+memory asks for, where it is another one. This page is what `tools/discovery_page.py` prints; `./bench.sh discover` measures both plans.
 
 """
 KIND = "Chosen for one worker of "
@@ -70,13 +71,22 @@ def page(program):
         title = f"[{name}](#{name})" if changed else name
         then = f"{after['kernels']} |" if changed else "as it is |"
         stored = size(after["stored_bytes"]) if changed else ""
-        rows.append(f"| {title} | {before['kernels']} | {then} {size(before['stored_bytes'])} | {stored} |\n")
-        if changed:
+        sparing = opt(program, form, "--fewest-bytes", "--terms")
+        other = sparing["stored_bytes"] < after["stored_bytes"]
+        fewest = f"{sparing['kernels']} kernels, {size(sparing['stored_bytes'])}" if other else ""
+        if other and not changed:
+            title = f"[{name}](#{name})"
+        rows.append(f"| {title} | {before['kernels']} | {then} {size(before['stored_bytes'])} | {stored} | "
+                    f"{fewest} |\n")
+        if changed or other:
             rules = " ".join(f"`{rule}`" for rule in after["rules"])
             sections.append(f"## {name}\n\nAs it is written:\n\n```text\n{lines(form.read_text())}```\n\n"
-                            f"{lines(f'Rules, in their order: {rules}.', '')}\nWhat is built:\n\n"
-                            f"```text\n{lines(after['terms'])}```\n\n")
-    table = "| formula | kernels | with rules | stored | with rules |\n| --- | --- | --- | --- | --- |\n"
+                            f"{lines(f'Rules, in their order: {rules}.', '')}\n")
+            for what, plan, shown in (("What is built", after, changed), ("With fewest bytes", sparing, other)):
+                if shown:
+                    sections.append(f"{what}:\n\n```text\n{lines(plan['terms'])}```\n\n")
+    table = "| formula | kernels | with rules | stored | with rules | fewest bytes |\n" \
+            "| --- | --- | --- | --- | --- | --- |\n"
     return HEAD + kind(program) + table + "".join(rows) + "\n" + "".join(sections).rstrip() + "\n"
 
 

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <utility>
 
 namespace luminal::kernel {
 namespace {
 
 constexpr double most_trips = 1 << 20;
 constexpr double few_terms = 32; // of a sum
+/// Multiply-adds in whose time lanes are added to others once: a shuffle and an addition that waits for it.
+constexpr double step_across = 1.5;
 
 double trips_of(Expr extent, const ExprMap<int64_t>& sizes) {
   if (extent.is_constant()) return double(extent.value());
@@ -79,10 +82,21 @@ public:
     const double by_loads = std::min(1.0, sums / brought),
                  by_chains = terms <= few_terms ? 1 : std::min(1.0, sums / 8);
     result.rate = filled * std::min(by_loads, by_chains);
+    const bool across = lanes && std::ranges::none_of(fold.axes, [&](int a) {
+      return depends_on_loop(nest, nests_.cone.axes[size_t(a)].symbol, *lanes);
+    });
+    double added = 1; // the share of the multiply-adds beside the additions of lanes to each other
+    if (across) {
+      const double whole = terms / std::max(1.0, trips_of(lanes->extent));
+      added = whole / (whole + step_across * std::log2(std::max(2.0, trips_of(lanes->extent))));
+      result.rate *= added;
+    }
     if (!lanes)
       result.limit = "its loops have no lanes";
     else if (filled <= std::min(by_loads, by_chains))
       result.limit = fmt::format("{} of {} lanes are filled", trips_of(lanes->extent), limits_.lanes);
+    else if (added < std::min(by_loads, by_chains))
+      result.limit = fmt::format("lanes are added for each {} terms", terms);
     else if (by_loads < by_chains)
       result.limit = fmt::format("{} loads for {} multiply-adds, most of {}", brought, sums,
                                  nests_.cone.values[size_t(worst->value)].name);
@@ -148,101 +162,143 @@ private:
 
 } // namespace
 
-std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
+std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule) {
+  try {
+    return apply(cone, versions_of(cone, schedule).back().schedule);
+  } catch (const ScheduleFailure&) { // it does not lower either
+    return {};
+  }
+}
+
+std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limits,
                                    const ExprMap<int64_t>& sizes) {
   std::vector<TiledFold> folds;
-  try {
-    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
-    const Judge judge(nests, limits, sizes);
-    for (size_t s = 0; s < nests.cone.stages.size(); s++)
-      for (const Component& c : nests.cone.stages[s].components)
-        if (c.kind == ComponentKind::fold)
-          if (auto fold = judge.fold(s, c)) folds.push_back(std::move(*fold));
-  } catch (const ScheduleFailure&) { // it does not lower either
-  }
+  const Judge judge(nests, limits, sizes);
+  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+    for (const Component& c : nests.cone.stages[s].components)
+      if (c.kind == ComponentKind::fold)
+        if (auto fold = judge.fold(s, c)) folds.push_back(std::move(*fold));
   return folds;
 }
 
-double copied_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
+double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   double copied = 0;
-  try {
-    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
-    for (size_t s = 0; s < nests.cone.stages.size(); s++) {
-      const Stage& stage = nests.cone.stages[s];
-      const bool copies = std::ranges::all_of(stage.components, [&](const Component& c) {
-        return c.kind == ComponentKind::map && c.out >= 0 &&
-               nests.cone.values[size_t(c.out)].role == ValueRole::interior;
-      });
-      if (!copies) continue;
-      double points = 1;
-      for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
-      // Along the lanes, or along a loop that is written out: squares are transposed in registers.
-      bool vectors = false, lanes = false;
-      for (const StageLoop& l : nests.stages[s].loops) {
-        if (l.kind != LoopKind::vector && l.kind != LoopKind::unrolled) continue;
-        const AxisUse use = use_along(nests, int(s), l.symbol);
-        lanes |= l.kind == LoopKind::vector;
-        vectors |= l.kind == LoopKind::vector ? use.strided + use.irregular == 0 : use.contiguous > 0;
-      }
-      vectors = vectors && lanes;
-      if (!vectors) copied += points;
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    const Stage& stage = nests.cone.stages[s];
+    const bool copies = std::ranges::all_of(stage.components, [&](const Component& c) {
+      return c.kind == ComponentKind::map && c.out >= 0 &&
+             nests.cone.values[size_t(c.out)].role == ValueRole::interior;
+    });
+    if (!copies) continue;
+    double points = 1;
+    for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
+    // Along the lanes, or along a loop that is written out: squares are transposed in registers.
+    bool vectors = false, lanes = false;
+    for (const StageLoop& l : nests.stages[s].loops) {
+      if (l.kind != LoopKind::vector && l.kind != LoopKind::unrolled) continue;
+      const AxisUse use = use_along(nests, int(s), l.symbol);
+      lanes |= l.kind == LoopKind::vector;
+      vectors |= l.kind == LoopKind::vector ? use.strided + use.irregular == 0 : use.contiguous > 0;
     }
-  } catch (const ScheduleFailure&) { // it does not lower either
+    vectors = vectors && lanes;
+    if (!vectors) copied += points;
   }
   return copied;
 }
 
-double stored_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
+double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   double stored = 0;
-  try {
-    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
-    for (size_t s = 0; s < nests.cone.stages.size(); s++)
-      for (const Component& c : nests.cone.stages[s].components) {
-        if (c.out < 0 || nests.cone.values[size_t(c.out)].role == ValueRole::interior) continue;
-        const std::vector<Expr> index = over_loops(nests.stages[s], c.index);
-        const bool apart = std::ranges::any_of(nests.stages[s].loops, [&](const StageLoop& l) {
-          return l.kind == LoopKind::vector && l.symbol.is_symbol() &&
-                 std::ranges::any_of(index, [&](Expr e) { return depends_on(e, l.symbol); }) &&
-                 step_of(nests.cone, c.out, index, l.symbol) != Step::contiguous;
-        });
-        if (!apart) continue;
-        double points = 1;
-        for (int a : c.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
-        stored += points;
-      }
-  } catch (const ScheduleFailure&) { // it does not lower either
-  }
+  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+    for (const Component& c : nests.cone.stages[s].components) {
+      if (c.out < 0 || nests.cone.values[size_t(c.out)].role == ValueRole::interior) continue;
+      const std::vector<Expr> index = over_loops(nests.stages[s], c.index);
+      const bool apart = std::ranges::any_of(nests.stages[s].loops, [&](const StageLoop& l) {
+        return l.kind == LoopKind::vector && l.symbol.is_symbol() &&
+               std::ranges::any_of(index, [&](Expr e) { return depends_on(e, l.symbol); }) &&
+               step_of(nests.cone, c.out, index, l.symbol) != Step::contiguous;
+      });
+      if (!apart) continue;
+      double points = 1;
+      for (int a : c.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
+      stored += points;
+    }
   return stored;
 }
 
-double functions_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
-  double computed = 0;
-  try {
-    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
-    for (size_t s = 0; s < nests.cone.stages.size(); s++) {
-      const Stage& stage = nests.cone.stages[s];
-      const StageNest& nest = nests.stages[s];
-      for (const Component& c : stage.components) {
-        if (c.kind != ComponentKind::map) continue;
-        double functions = 0, points = 1;
-        visit(c.body, [&](const Formula& f) {
-          functions += f.kind == FormulaKind::op && f.user_op.empty() && is_long_chain(f.op);
-        });
-        if (functions == 0) continue;
-        bool lanes = false;
-        for (int a : c.axes) {
-          const ConeAxis& axis = nests.cone.axes[size_t(a)];
-          points *= trips_of(axis.extent, sizes);
-          lanes = lanes || std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
-                    return l.kind == LoopKind::vector && depends_on_loop(nest, axis.symbol, l);
-                  });
+double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
+  double loaded = 0;
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    const Stage& stage = nests.cone.stages[s];
+    const StageNest& nest = nests.stages[s];
+    double points = 1;
+    for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
+    std::vector<std::pair<int, std::vector<Expr>>> seen;
+    for (const Component& c : stage.components)
+      visit(c.body, [&](const Formula& f) {
+        if (f.kind != FormulaKind::load || f.index.empty()) return;
+        const ConeValue& value = nests.cone.values[size_t(f.value)];
+        if (value.role == ValueRole::interior) return;
+        const std::vector<Expr> index = over_loops(nest, f.index);
+        bool apart = false, squares = false;
+        for (const StageLoop& l : nest.loops) {
+          if (!l.symbol.is_symbol() || (l.kind != LoopKind::vector && l.kind != LoopKind::unrolled)) continue;
+          const Step step = step_of(nests.cone, f.value, index, l.symbol);
+          if (l.kind == LoopKind::vector)
+            apart |= step == Step::strided || step == Step::irregular;
+          else
+            squares |= step == Step::contiguous;
         }
-        if (!lanes) computed += points * functions;
+        if (!apart || squares || contains(seen, std::pair(f.value, index))) return;
+        seen.emplace_back(f.value, index);
+        double elements = 1;
+        for (int a : stage.axes) {
+          const ConeAxis& axis = nests.cone.axes[size_t(a)];
+          if (varies(f.index, axis.symbol)) elements *= trips_of(axis.extent, sizes);
+        }
+        if (points < fewest_reads * elements) loaded += elements;
+      });
+  }
+  return loaded;
+}
+
+double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
+  double computed = 0;
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    const Stage& stage = nests.cone.stages[s];
+    const StageNest& nest = nests.stages[s];
+    for (const Component& c : stage.components) {
+      if (c.kind != ComponentKind::map) continue;
+      double functions = 0, points = 1;
+      visit(c.body, [&](const Formula& f) {
+        functions += f.kind == FormulaKind::op && f.user_op.empty() && is_long_chain(f.op);
+      });
+      if (functions == 0) continue;
+      bool lanes = false;
+      for (int a : c.axes) {
+        const ConeAxis& axis = nests.cone.axes[size_t(a)];
+        points *= trips_of(axis.extent, sizes);
+        lanes = lanes || std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
+                  return l.kind == LoopKind::vector && depends_on_loop(nest, axis.symbol, l);
+                });
       }
+      if (!lanes) computed += points * functions;
     }
-  } catch (const ScheduleFailure&) { // it does not lower either
   }
   return computed;
+}
+
+std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
+                                   const ExprMap<int64_t>& sizes) {
+  const auto nests = largest_nests(cone, schedule);
+  return nests ? tiled_folds(*nests, limits, sizes) : std::vector<TiledFold>();
+}
+double copied_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
+  const auto nests = largest_nests(cone, schedule);
+  return nests ? copied_one_by_one(*nests, sizes) : 0;
+}
+double functions_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
+  const auto nests = largest_nests(cone, schedule);
+  return nests ? functions_one_by_one(*nests, sizes) : 0;
 }
 
 } // namespace luminal::kernel

@@ -2,6 +2,8 @@
 // again: which folds have no tiled schedule, and why.
 #pragma once
 #include "choose/default_schedule.h"
+#include "schedule/nest.h"
+#include <optional>
 
 namespace luminal::kernel {
 
@@ -29,10 +31,6 @@ inline constexpr double fewest_points = 1 << 14, fewest_reads = 4;
 /// lanes that read neighbours: copies of windows that no vector can make.
 double copied_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
 
-/// Elements that the cone's stages store one by one under its schedule: lanes whose elements do not lie
-/// beside each other in the result.
-double stored_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
-
 /// Transcendental functions that the cone's maps and epilogues compute for one element at a time
 /// under its schedule: as behind a sum that has all lanes.
 double functions_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
@@ -41,5 +39,20 @@ double functions_one_by_one(const Cone& cone, const Schedule& schedule, const Ex
 /// in the order of their stages.
 std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
                                    const ExprMap<int64_t>& sizes = {});
+
+
+/// The loops of a cone under its schedule, of several versions the one for the largest sizes; none where the
+/// schedule does not fit.
+std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule);
+// The same of these.
+double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
+double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
+std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limits,
+                                   const ExprMap<int64_t>& sizes);
+/// Elements that stages store one by one: lanes whose elements do not lie beside each other in the result.
+double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
+/// Elements of arguments that stages load one by one, other than the operands of tiled folds: lanes whose
+/// elements do not lie beside each other, where no other loop that is written out makes squares of them.
+double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
 
 } // namespace luminal::kernel

@@ -22,7 +22,8 @@ struct OptArguments {
   std::vector<std::string> sizes;
   int threads = 0;
   int64_t work = int64_t(compile::RuleOptions().work);
-  bool json = false, no_rules = false, no_cache = false, terms = false, emit_egg = false;
+  bool json = false, no_rules = false, no_cache = false, terms = false, emit_egg = false,
+       fewest_bytes = false;
   int64_t region = 0;
 };
 
@@ -88,6 +89,7 @@ int opt(const OptArguments& a) {
   rules.on = !a.no_rules;
   rules.files = !a.no_cache;
   rules.work = uint64_t(a.work);
+  rules.fewest_bytes = a.fewest_bytes;
   compile::KernelPlanner planner({.limits = options.limits,
                                   .target = options.target,
                                   .sizes = parse_sizes(a.sizes),
@@ -149,6 +151,8 @@ void add_opt(CLI::App& app, int& exit_code) {
   verb->add_option("--work", a->work, "Of the search, over all regions: about the microseconds of one core")
       ->check(whole(0, int64_t(1) << 40));
   verb->add_flag("--no-rules", a->no_rules, "The plan without them, for comparison");
+  verb->add_flag("--fewest-bytes", a->fewest_bytes,
+                 "Of the plans of each region the one that stores fewest bytes, as under a limit of memory");
   verb->add_flag("--no-cache", a->no_cache, "Search regions that were searched before, too");
   verb->add_flag("--terms", a->terms, "Print the terms that were chosen");
   auto* emit = verb->add_flag("--emit-egg", a->emit_egg,

@@ -138,16 +138,45 @@ std::shared_ptr<KernelPlanner> planner_of(const Options& options, std::shared_pt
                                                        .log = options.log});
 }
 
-/// The pass list (compile/pass_list.h), then code: none while a log is replayed, since nothing runs.
-Result<BuiltPlan> build(const Module& module, const Options& options, std::shared_ptr<PlanFile> file,
+/// A plan and who made it.
+struct PassedPlan {
+  std::shared_ptr<KernelPlanner> chooser;
+  std::shared_ptr<PlanBuilder> builder;
+  runtime::Plan plan;
+};
+/// The pass list (compile/pass_list.h); where its plan takes more memory than the options allow, once more with
+/// what stores fewest bytes.
+Result<PassedPlan> passed(const Module& module, const Options& options, const std::shared_ptr<PlanFile>& file,
+                          const std::map<Hash128, std::string>& pinned) {
+  const auto run = [&](const RuleOptions& rules) -> Result<PassedPlan> {
+    PassedPlan out;
+    out.chooser = planner_of(options, file, pinned);
+    out.builder = std::make_shared<PlanBuilder>(module, *out.chooser, options.partitioner, rules);
+    auto plan = out.builder->build();
+    if (!plan) return plan.failure();
+    out.plan = std::move(*plan);
+    return out;
+  };
+  auto usual = run(options.rules);
+  if (!usual || options.max_memory <= 0 || usual->plan.memory_bytes() <= options.max_memory) return usual;
+  RuleOptions rules = options.rules;
+  rules.fewest_bytes = true;
+  auto fewest = run(rules);
+  if (fewest && fewest->plan.memory_bytes() >= usual->plan.memory_bytes()) return usual;
+  return fewest;
+}
+
+/// The pass list, then code: none while a log is replayed, since nothing runs.
+Result<BuiltPlan> build(const Module& module, const Options& options, const std::shared_ptr<PlanFile>& file,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
   const auto begin = std::chrono::steady_clock::now();
   BuiltPlan built;
-  built.chooser = planner_of(options, std::move(file), pinned);
   built.rules = options.rules.set;
-  built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner, options.rules);
-  auto plan = built.builder->build();
-  if (!plan) return plan.failure();
+  auto made = passed(module, options, file, pinned);
+  if (!made) return made.failure();
+  built.chooser = std::move(made->chooser);
+  built.builder = std::move(made->builder);
+  runtime::Plan* const plan = &made->plan;
   watch.add(built.builder->times());
   const auto generated = search::outcome(options.log.get(), "code of a program", "", [&]() -> Result<void> {
     const auto cached = generate(*plan, built.builder->kernels(), options);
@@ -391,11 +420,9 @@ auto planned(const Module& module, const Options& options, F give)
   if (!work) return work.failure();
   const auto with = with_rules(options);
   if (!with) return with.failure();
-  const auto planner = planner_of(*with, nullptr, {});
-  PlanBuilder builder(*work, *planner, with->partitioner, with->rules);
-  auto plan = builder.build();
-  if (!plan) return plan.failure();
-  return give(builder, std::move(*plan));
+  auto made = passed(*work, *with, nullptr, {});
+  if (!made) return made.failure();
+  return give(*made->builder, std::move(made->plan));
 }
 } // namespace
 

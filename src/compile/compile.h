@@ -42,6 +42,9 @@ struct Options {
   /// Which values are stored and which share a kernel, in place of fusion; see Partitioner.
   Partitioner partitioner = {};
   std::string plan = {};    ///< a file of schedules and plans of regions; empty: plan_of_process()
+  /// Bytes; a plan that needs more is made again of what stores fewest bytes. It may still need more, which
+  /// is its reader's to refuse. 0: no limit
+  int64_t max_memory = 0;
   RuleOptions rules = {};   ///< of the search for equal programs that take less
   std::string measure_lock; ///< file; empty: the usual one
   /// a schedule from the cache that turns out to be wrong is a failure, else it is dropped and

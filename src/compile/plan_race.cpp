@@ -50,7 +50,7 @@ std::vector<Alternative> alternatives_of(const std::vector<RegionReport>& region
   std::vector<Alternative> out;
   for (size_t r = 0; r < regions.size(); ++r)
     for (size_t k = 0; k < regions[r].plans.size(); ++k)
-      if (k != regions[r].taken)
+      if (k != regions[r].taken && !regions[r].fewest_bytes) // others need more memory than there is
         out.push_back({r, k,
                        double(regions[r].instances) *
                            (regions[r].plans[regions[r].taken].estimate_s - regions[r].plans[k].estimate_s)});

@@ -63,6 +63,7 @@ RegionReport report_of(const Json& json) {
 std::optional<std::pair<std::string, std::string>> text_of(const RegionResult& result, const Module& module) {
   Json head = json_of(result.report);
   head["usual"] = result.usual;
+  head["fewest"] = result.fewest;
   head["plans"] = Json::array();
   std::string all;
   for (const RegionPlan& plan : result.plans) {
@@ -118,6 +119,7 @@ std::shared_ptr<const RegionResult> RegionCache::read(const Hash128& key, const 
   try {
     result->report = report_of(json);
     json.at("usual").get_to(result->usual);
+    json.at("fewest").get_to(result->fewest);
     for (const Json& about : json.at("plans")) {
       RegionPlan& plan = result->plans.emplace_back(RegionPlan{plan_of(about), {}});
       const auto bytes = about.at("bytes").get<size_t>();
@@ -133,7 +135,7 @@ std::shared_ptr<const RegionResult> RegionCache::read(const Hash128& key, const 
     log_info("cache of regions: {} says nothing that can be read", files_.path(*name));
     return nullptr;
   }
-  if (!terms.empty() || (result->usual > 0 && result->usual >= result->plans.size())) {
+  if (!terms.empty() || std::max(result->usual, result->fewest) >= std::max<size_t>(1, result->plans.size())) {
     log_info("cache of regions: {} does not fit its region", files_.path(*name));
     return nullptr;
   }

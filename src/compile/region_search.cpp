@@ -28,11 +28,12 @@ using rules::RegionTerms;
 
 /// Of the time of the kernels as they came that a plan changes: what is not better by so much is left
 /// alone.
-constexpr double margin = 0.9;
+constexpr double margin = 0.8;
 /// The same for a plan that spares most of the bytes, where these are more than a near cache holds.
 constexpr double margin_of_bytes = 1;
 /// Plans of a region that are judged by their kernels, each with three sorts of boundaries.
 constexpr uint64_t most_judged = 2;
+constexpr uint64_t ways_of_plan = 3;
 /// Plans of a region that are kept, the one that stays as it came included.
 constexpr size_t most_plans = 4;
 /// Plans that take so much more than what is taken, by estimate, are not worth a measurement.
@@ -195,42 +196,49 @@ private:
     judged.push_back({{{.name = name_of(written),
                         .estimate_s = report.written_s,
                         .kernels = written.size(),
+                        .stored_bytes = stored(written),
                         .written = true},
                        {}}});
     double least = std::numeric_limits<double>::infinity();
-    for (size_t k = 0; k < std::min<size_t>(limits_.judged, found.plans.size()); ++k) {
-      report.work += work_of_judged;
-      const rules::FoundPlan& plan = found.plans[k];
+    const auto add = [&](const rules::FoundPlan& plan, rules::Decided decided) {
+      Fragment fragment = rules::emit(loops.terms, entered, rules::choice_of(loops, plan, decided));
+      rules::FunctionWriter writer(f_);
+      writer.place(fragment);
+      Boundaries boundaries;
+      const Function made = writer.finish(&boundaries.partition, &boundaries.decided);
+      if (decided == rules::Decided::none) boundaries = {};
+      const Times times = splitter_.step_times(made, &boundaries, sizes_, rates_);
+      const auto [share, taken] = compared(written, times);
+      least = std::min(least, share);
+      const std::string name = name_of(times);
+      if (times.empty() ||
+          std::ranges::any_of(judged, [&](const Judged& other) { return other.plan.report.name == name; }))
+        return;
+      judged.push_back({{{.name = name,
+                          .estimate_s = total(times, 0) * 1e-9,
+                          .kernels = times.size(),
+                          .stored_bytes = stored(times),
+                          .approximate = is_approximate(loops, plan)},
+                         std::move(fragment)},
+                        share,
+                        taken});
+    };
+    using Way = std::pair<const rules::FoundPlan*, rules::Decided>;
+    std::vector<std::pair<Way, uint64_t>> ways; // with their work
+    for (size_t k = 0; k < std::min<size_t>(limits_.judged, found.plans.size()); ++k)
       for (const rules::Decided decided :
-           {rules::Decided::all, rules::Decided::changed, rules::Decided::none}) {
-        if (stop_()) {
-          report.limit = "seconds, while plans were compared";
-          return keep(judged, least, out);
-        }
-        Fragment fragment = rules::emit(loops.terms, entered, rules::choice_of(loops, plan, decided));
-        rules::FunctionWriter writer(f_);
-        writer.place(fragment);
-        Boundaries boundaries;
-        const Function made = writer.finish(&boundaries.partition, &boundaries.decided);
-        if (decided == rules::Decided::none) boundaries = {};
-        const Times times = splitter_.step_times(made, &boundaries, sizes_, rates_);
-        const auto [share, taken] = compared(written, times);
-        least = std::min(least, share);
-        const std::string name = name_of(times);
-        if (times.empty() ||
-            std::ranges::any_of(judged, [&](const Judged& other) { return other.plan.report.name == name; }))
-          continue;
-        judged.push_back({{{.name = name,
-                            .estimate_s = total(times, 0) * 1e-9,
-                            .kernels = times.size(),
-                            .stored_bytes = plan.plan.stored_bytes,
-                            .approximate = is_approximate(loops, plan)},
-                           std::move(fragment)},
-                          share,
-                          taken});
+           {rules::Decided::all, rules::Decided::changed, rules::Decided::none})
+        ways.push_back({{&found.plans[k], decided}, work_of_judged / ways_of_plan});
+    if (found.fewest) ways.push_back({{&*found.fewest, rules::Decided::all}, work_of_judged / ways_of_plan});
+    for (const auto& [way, work] : ways) {
+      if (stop_()) {
+        report.limit = "seconds, while plans were compared";
+        break;
       }
+      report.work += work;
+      add(*way.first, way.second);
     }
-    keep(judged, least, out);
+    keep(judged, least, rates_.l2_bytes, out);
   }
   /// Was a term that it computes made by a rule of class `approx`?
   static bool is_approximate(const rules::RegionLoops& loops, const rules::FoundPlan& plan) {
@@ -251,7 +259,7 @@ private:
     return false;
   }
   /// The best ones, what came among them.
-  static void keep(std::vector<Judged>& judged, double least, RegionResult& out) {
+  static void keep(std::vector<Judged>& judged, double least, double near_bytes, RegionResult& out) {
     RegionReport& report = out.report;
     const Judged* best = judged.data();
     for (const Judged& plan : judged)
@@ -260,9 +268,13 @@ private:
       report.outcome = std::isinf(least) ? "no plan has kernels"
                                          : fmt::format("the best plan takes {:.2f} of its time", least);
     const std::string name = best->plan.report.name;
+    const Judged* fewest = best;
+    for (const Judged& plan : judged)
+      if (plan.plan.report.stored_bytes + near_bytes < fewest->plan.report.stored_bytes) fewest = &plan;
+    const std::string sparing = fewest->plan.report.name;
     const double most = best->share * hopeless;
     const auto always = [&](const Judged& plan) {
-      return plan.plan.report.written || plan.plan.report.name == name;
+      return plan.plan.report.written || plan.plan.report.name == name || plan.plan.report.name == sparing;
     };
     std::erase_if(judged, [&](const Judged& plan) { return !always(plan) && !(plan.share < most); });
     std::ranges::stable_sort(judged, {}, &Judged::share);
@@ -270,6 +282,7 @@ private:
       if (!always(judged[k])) judged.erase(judged.begin() + ptrdiff_t(k));
     for (Judged& plan : judged) {
       if (plan.plan.report.name == name) out.usual = out.plans.size();
+      if (plan.plan.report.name == sparing) out.fewest = out.plans.size();
       out.plans.push_back(std::move(plan.plan));
     }
   }
@@ -286,6 +299,11 @@ private:
     double ns = 0;
     for (const auto& kernel : times) ns += kernel.ns[size];
     return ns;
+  }
+  static double stored(const Times& times) {
+    double bytes = 0;
+    for (const auto& kernel : times) bytes += kernel.stored[0];
+    return bytes;
   }
   /// What the step takes, of what it took, on average over the sizes; and whether that is enough. The
   /// kernels that are not the same have to be better by a margin, which estimates of small differences
@@ -354,7 +372,8 @@ std::string to_string(const RegionReport& r) {
   if (r.outcome.empty())
     out += fmt::format(": {} kernels, {:.3g} MB stored, {:.1f} us in place of {:.1f} us by estimate{}\n",
                        r.kernels, r.stored_bytes / 1e6, r.estimate_s * 1e6, r.written_s * 1e6,
-                       r.measured ? fmt::format(", plan {} by measuring", r.plans[r.taken].name) : "");
+                       r.measured ? fmt::format(", plan {} by measuring", r.plans[r.taken].name)
+                       : r.fewest_bytes ? ", for its bytes" : "");
   else
     out += fmt::format(": as it is, {}\n", r.outcome);
   if (!r.limit.empty()) out += fmt::format("  the rules ended at a limit: {}\n", r.limit);
@@ -494,7 +513,8 @@ namespace {
 const RegionPlan* choose_plan(const PlanState& state, const KnownRegion& searched, RegionReport& report) {
   const RegionResult& result = *searched.result;
   if (result.plans.empty()) return nullptr;
-  size_t taken = result.usual;
+  size_t taken = state.rules.fewest_bytes ? result.fewest : result.usual;
+  report.fewest_bytes = taken != result.usual;
   if (result.plans.size() > 1) {
     for (const RegionPlan& plan : result.plans) report.plans.push_back(plan.report);
     report.key = state.planner.region_key(searched.key);
@@ -508,7 +528,7 @@ const RegionPlan* choose_plan(const PlanState& state, const KnownRegion& searche
           taken = k;
           break;
         }
-    if (const auto kept = state.planner.kept(*report.key))
+    if (const auto kept = state.planner.kept(*report.key); kept && !report.fewest_bytes)
       for (size_t k = 0; k < result.plans.size(); ++k)
         if (plan_text(result.plans[k].report.name) == *kept) {
           taken = k;

@@ -31,6 +31,9 @@ struct RuleOptions {
   /// machine's other work.
   double seconds = 0;
   uint64_t seed = 1;
+  /// Of the plans of each region the one that stores fewest bytes, in place of that which takes least time:
+  /// where the other needs more memory than there is.
+  bool fewest_bytes = false;
   bool files = false; ///< what is found is kept on disk, too, and read from there
   bool texts = false; ///< reports have the terms before and after
   /// In place of the search: a choice for each region, boundaries included; nothing leaves the region as
@@ -68,6 +71,7 @@ struct RegionReport {
   std::vector<RegionPlanReport> plans; ///< the least estimate first; empty: nothing to choose from
   size_t taken = 0;                    ///< of `plans`
   bool measured = false;               ///< the plan that is taken won by measuring
+  bool fewest_bytes = false;           ///< it is taken since it stores fewest bytes
   std::optional<search::TuningKey> key = {}; ///< under which the winner is kept; none: nothing to choose from
 };
 std::string to_string(const RegionReport& report); ///< a line, and one with the rules

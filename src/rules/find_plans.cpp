@@ -15,6 +15,10 @@ using egraph::no_row;
 
 namespace {
 
+/// Where few bytes count for more than time, storing a byte takes so many times as long as writing it: more
+/// than a product of a few hundred terms that is computed again, less than a loop for each point of a pass.
+constexpr double price_of_byte = 100;
+
 /// What a row adds to a tree cost, in nanoseconds. The folds decide; what is there before the step
 /// costs next to nothing.
 double weight(const RegionLoops& p, const LoopRates& rates, uint32_t row, double deep) {
@@ -243,7 +247,22 @@ private:
 
 FoundPlans find_plans(const RegionLoops& loops, std::span<const uint32_t> stored,
                       const PlanSearchOptions& options) {
-  return PlanSearch(loops, options).run(stored);
+  FoundPlans out = PlanSearch(loops, options).run(stored);
+  if (out.plans.empty() || out.stopped) return out;
+  const double most = out.plans[0].plan.stored_bytes;
+  if (most <= options.rates.l2_bytes) return out;
+  PlanSearchOptions fewest = options;
+  fewest.rates.stored_byte = price_of_byte * options.rates.memory_byte;
+  fewest.deep = {options.deep.empty() ? 1 : options.deep[0]};
+  fewest.noisy_starts = 0;
+  fewest.plans = 1;
+  FoundPlans found = PlanSearch(loops, fewest).run(stored);
+  out.candidates += found.candidates;
+  out.stopped = found.stopped;
+  if (found.plans.empty()) return out;
+  const double least = found.plans[0].plan.stored_bytes;
+  if (2 * least < most && most - least > options.rates.l2_bytes) out.fewest = std::move(found.plans[0]);
+  return out;
 }
 
 // ---- joint tuples

@@ -4,6 +4,7 @@
 #pragma once
 #include "extract/extract_sample.h"
 #include "rules/pass_cost.h"
+#include <optional>
 
 namespace luminal::rules {
 
@@ -24,6 +25,9 @@ struct FoundPlan {
 };
 struct FoundPlans {
   std::vector<FoundPlan> plans; ///< the cheapest first
+  /// The one that stores fewest bytes, where that is less than half of what the cheapest stores, and what it
+  /// spares is more than a near cache holds. Computing again may take it longer.
+  std::optional<FoundPlan> fewest;
   double written_seconds = 0;   ///< of the terms and stored values as they came
   uint64_t candidates = 0;      ///< costed, over all starts
   bool stopped = false;

@@ -104,6 +104,25 @@ bool PassCost::is_product(uint32_t body) const {
   });
 }
 
+/// Do the loops make a sum for it?
+bool PassCost::sums_again(uint32_t c, LoopAxes loops, std::set<std::pair<uint32_t, LoopAxes>>& seen) const {
+  if (is_stored(c) || p_.is_static[c] || !seen.emplace(c, loops).second) return false;
+  const LoopRow& row = p_.row_of(*genome_, c);
+  const auto children = p_.problem().children((*genome_)[c]);
+  switch (row.kind) {
+  case LoopKind::get: {
+    const LoopRow& tuple = p_.row_of(*genome_, children[0]);
+    if (tuple.kind != LoopKind::fold) return false;
+    const uint32_t number = p_.components_of_rows[tuple.first_component + row.index];
+    return (loops & p_.components[number].axes & ~tuple.over) != 0;
+  }
+  case LoopKind::view: return sums_again(children[0], p_.views[row.index].loops_inside(loops), seen);
+  case LoopKind::map:
+    return std::ranges::any_of(children, [&](uint32_t x) { return sums_again(x, loops, seen); });
+  default: return false;
+  }
+}
+
 /// A product and the sum that takes it are one instruction.
 void PassCost::take_product(uint32_t body, LoopAxes loops, const ViewFrame* views) {
   const LoopRow& row = p_.row_of(*genome_, body);
@@ -181,6 +200,12 @@ void PassCost::collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool 
   case LoopKind::map: {
     const LoopAxes at = under(views, p_.axes[c]);
     add_work(at, p_.volume(at) * row.steps * rates_.step);
+    if (row.compares && std::ranges::none_of(children, [&](uint32_t x) {
+          return p_.row_of(*genome_, x).kind == LoopKind::constant;
+        })) {
+      std::set<std::pair<uint32_t, LoopAxes>> seen;
+      infinite_ |= std::ranges::any_of(children, [&](uint32_t x) { return sums_again(x, loops, seen); });
+    }
     for (const uint32_t x : children) collect(x, loops, views, false);
     return;
   }

@@ -9,11 +9,16 @@
 // Passes over the same axes share a KERNEL where neither needs the other; a statistic of rows shares
 // the kernel that walks these rows again. Kernels never wait for each other in a circle. Values of
 // weights alone are there before the step.
+//
+// What is compared with a computed value is never a sum that the loops of the comparison make: it would differ by
+// roundings from the sum that the other value was made of, and a maximum would equal none of its terms.
 #pragma once
 #include "extract/extract_moves.h"
 #include "rules/region_loops.h"
 #include <deque>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace luminal::rules {
 
@@ -29,8 +34,10 @@ struct LoopRates {
   double lanes = 16;                                         ///< independent items that keep the machine busy
   /// A product whose results a product reads that another one reads: kernels have tiles for two.
   double far_product = 4;
-  double apart = 64;    ///< a loop in a sum that is written out, which no kernel has, or the reverse
-  double tile = 64;     ///< points along an axis that one item takes when not all of its work varies with it
+  double apart = 64; ///< a loop in a sum that is written out, which no kernel has, or the reverse
+  double tile = 64;  ///< points along an axis that one item takes when not all of its work varies with it
+  /// Beside its traffic, of a byte that is stored and no result: where few bytes count for more than time.
+  double stored_byte = 0;
   double overlap = 0.1; ///< of arithmetic and traffic the share of the lesser that adds to the greater
 };
 
@@ -120,6 +127,7 @@ private:
   void collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool top);
   bool visit(uint32_t c, LoopAxes loops);
   bool is_product(uint32_t body) const;
+  bool sums_again(uint32_t c, LoopAxes loops, std::set<std::pair<uint32_t, LoopAxes>>& seen) const;
   void take_product(uint32_t body, LoopAxes loops, const ViewFrame* views);
   void add_work(LoopAxes axes, double time);
   void finish(Pass& pass) const;

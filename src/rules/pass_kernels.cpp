@@ -9,6 +9,12 @@ using egraph::Genome;
 using egraph::infinite_cost;
 using egraph::no_row;
 
+namespace {
+/// Of their time that passes which do not need each other have to spare as one kernel: that they are one
+/// launch less counts for small ones only, and schedules serve a product alone best.
+constexpr double least_gain = 0.01;
+} // namespace
+
 void PassCost::arrange(const Genome& genome, std::span<const uint8_t> stored) {
   genome_ = &genome;
   stored_ = stored;
@@ -205,8 +211,8 @@ void PassCost::join_kernels() {
       if (!one_pass(a, b) && !(needed && (shares_rows(a, b) || ends(a, b)))) continue;
       if (!may_join(a, b)) continue;
       Kernel both = joined(a, b);
-      const double gain = kernels_[a].time + kernels_[b].time - both.time;
-      if (!(gain > best)) continue;
+      const double apart = kernels_[a].time + kernels_[b].time, gain = apart - both.time;
+      if (!(gain > best) || (!needed && gain < least_gain * apart)) continue;
       best = gain;
       with = a;
       made = std::move(both);
@@ -247,7 +253,7 @@ std::vector<uint32_t> PassCost::stored_by(const Kernel& kernel) const {
 }
 
 void PassCost::price(Kernel& kernel) {
-  double compute = 0, moved = 0;
+  double compute = 0, moved = 0, kept = 0;
   ++cone_;
   const auto read = [&](uint32_t c, double share) {
     if (read_mark_[c] == cone_) return;
@@ -267,9 +273,12 @@ void PassCost::price(Kernel& kernel) {
     if (!units_[u].fold) add(*units_[u].pass);
     for (const auto& [c, pass] : epilogues_of_[u]) add(*pass);
   }
-  for (const uint32_t c : stored_by(kernel)) moved += traffic(c);
+  for (const uint32_t c : stored_by(kernel)) {
+    moved += traffic(c);
+    if (!p_.is_root[c]) kept += p_.bytes[c];
+  }
   kernel.time = std::max(compute, moved) + rates_.overlap * std::min(compute, moved) + rates_.launch +
-                rates_.barrier * double(kernel.units.size() - 1);
+                rates_.barrier * double(kernel.units.size() - 1) + rates_.stored_byte * kept;
 }
 
 } // namespace luminal::rules

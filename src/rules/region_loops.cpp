@@ -210,9 +210,10 @@ void RegionLoops::read_kinds() {
     } else {
       row.kind = LoopKind::map;
       row.steps = 1;
-      if (const auto op = terms.row_of(view.op))
+      if (const auto op = terms.row_of(view.op)) {
         row.steps = is_written_out(r) ? 0 : luminal::row(*op).vector_cost;
-      else if (view.op == ops.op)
+        row.compares = *op == Op::eq || *op == Op::lt || *op == Op::le;
+      } else if (view.op == ops.op)
         if (const auto* map = std::get_if<MapAttr>(&terms.payloads[args[0]].attr))
           row.steps = map->user_op.empty() ? luminal::row(map->op).vector_cost : 8;
     }

@@ -45,6 +45,7 @@ struct LoopRow {
   uint32_t first_component = 0; ///< fold, scan: into RegionLoops::components_of_rows
   uint32_t component_count = 0;
   bool written_out = false; ///< fold: over a few points, with entries of a constant matrix
+  bool compares = false;    ///< map: of two floats, whether they are equal or in order
   bool twin = false;        ///< an earlier row of the class is the same with its operands exchanged
 };
 

@@ -17,34 +17,47 @@ constexpr double operations_of_step = 2;
 constexpr double usual_overlap = 0.1;
 /// Nanoseconds: a call, and beside it the wake-up of the workers.
 constexpr double call = 300;
-/// An element that is copied without lanes, and a function that is computed without them.
-constexpr double copied_element = 1, lone_function = 10;
+/// An element that is copied, loaded or stored without lanes, and a function that is computed without them.
+constexpr double lone_element = 1, lone_function = 10;
 /// Vector instructions of a tiled product's point that its multiply-add stands for: an addition, a
 /// product, two loads.
 constexpr double steps_of_point = 3;
 
 double or_usual(double measured, double usual) { return measured > 0 ? measured : usual; }
 
-/// How often the loops of the cone read its arguments again: a tuple whose components run one after the
-/// other over the whole array (`cascade STAGE root`) reads what they read, and computes what it sums,
-/// once for each.
-double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule) {
-  double times = 1;
-  for (const kernel::Directive& d : schedule.directives) {
-    if (d.kind != kernel::DirectiveKind::cascade || d.words.size() < 2 || d.words[1] != "root") continue;
-    for (const kernel::Stage& stage : cone.stages) {
-      if (stage.name != d.words[0]) continue;
-      double reading = 0; // a count reads nothing
-      for (const kernel::Component& c : stage.components) {
-        bool reads = false;
-        kernel::visit(c.body,
-                      [&](const kernel::Formula& f) { reads |= f.kind == kernel::FormulaKind::load; });
-        reading += reads;
-      }
-      times = std::max(times, reading);
+/// How often the loops read the arguments, of which there are so many bytes: the parts of a tuple that run one
+/// after the other over the whole array (`cascade STAGE root`) read them once each, but for those that run in a
+/// loop of which a near cache holds what one trip reads.
+double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule, const kernel::Nests& nests,
+                  const ExprMap<int64_t>& sizes, double bytes, double near_bytes) {
+  const bool whole = std::ranges::any_of(schedule.directives, [](const kernel::Directive& d) {
+    return d.kind == kernel::DirectiveKind::cascade && d.words.size() > 1 && d.words[1] == "root";
+  });
+  if (!whole) return 1;
+  double times = 0;
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    const kernel::Stage& stage = nests.cone.stages[s];
+    bool part = std::ranges::none_of(cone.stages,
+                                     [&](const kernel::Stage& other) { return other.name == stage.name; });
+    bool reads = false; // a count reads nothing
+    for (const kernel::Component& c : stage.components) {
+      part = part && c.kind == kernel::ComponentKind::fold;
+      kernel::visit(c.body, [&](const kernel::Formula& f) {
+        reads |= f.kind == kernel::FormulaKind::load &&
+                 nests.cone.values[size_t(f.value)].role == kernel::ValueRole::input;
+      });
     }
+    if (!part || !reads) continue;
+    const kernel::StageNest& nest = nests.stages[s];
+    double trips = nest.at.empty() ? 0 : 1;
+    for (const kernel::StageLoop& loop : nest.loops) {
+      const auto extent = evaluate(loop.extent, sizes);
+      trips *= extent ? double(*extent) : 1;
+      if (loop.name == nest.at) break;
+    }
+    times += !(bytes <= near_bytes * trips);
   }
-  return times;
+  return std::max(1.0, times);
 }
 
 } // namespace
@@ -77,17 +90,23 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
                  const EstimateRates& rates) {
   const KernelWork work = work_of(cone, sizes);
   const auto bound = bound_symbols(cone.symbols, sizes);
-  double tiled = 0, points = 0;
-  for (const kernel::TiledFold& fold : kernel::tiled_folds(cone, schedule, limits, bound)) {
-    tiled += fold.points / std::max(fold.rate, 1e-3);
-    points += fold.points;
+  double tiled = 0, points = 0, apart = 0, functions = 0, steps = work.steps, again = 1, given = 0;
+  for (size_t v = 0; v < cone.values.size(); v++)
+    if (cone.values[v].role == kernel::ValueRole::input) given += work.value_bytes[v];
+  if (const auto nests = kernel::largest_nests(cone, schedule)) {
+    for (const kernel::TiledFold& fold : kernel::tiled_folds(*nests, limits, bound)) {
+      tiled += fold.points / std::max(fold.rate, 1e-3);
+      points += fold.points;
+    }
+    steps = work_of(*nests, sizes).steps;
+    apart = kernel::copied_one_by_one(*nests, bound) + kernel::stored_one_by_one(*nests, bound) +
+            kernel::loaded_one_by_one(*nests, bound);
+    functions = kernel::functions_one_by_one(*nests, bound);
+    again = times_read(cone, schedule, *nests, bound, given, rates.l2_bytes);
   }
-  const double again = times_read(cone, schedule);
-  const double arithmetic =
-      tiled * rates.point + again * std::max(0.0, work.steps - steps_of_point * points) * rates.step +
-      (kernel::copied_one_by_one(cone, schedule, bound) + kernel::stored_one_by_one(cone, schedule, bound)) *
-          copied_element +
-      kernel::functions_one_by_one(cone, schedule, bound) * lone_function;
+  const double arithmetic = tiled * rates.point +
+                            std::max(0.0, steps - steps_of_point * points) * rates.step +
+                            apart * lone_element + functions * lone_function;
   double moved = 0;
   for (size_t v = 0; v < cone.values.size(); v++) {
     const double once = traffic_ns(work.value_bytes[v], rates);

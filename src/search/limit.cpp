@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 namespace luminal::search {
@@ -54,7 +55,9 @@ struct AxisPart {
 class Shares {
 public:
   using See = std::function<void(const kernel::Formula&, double share)>;
-  Shares(std::vector<AxisPart> box, See see) : box_(std::move(box)), see_(std::move(see)), all_(volume()) {}
+  /// `seen`: what is computed already.
+  Shares(std::vector<AxisPart> box, std::set<const kernel::Formula*>& seen, See see)
+      : box_(std::move(box)), see_(std::move(see)), all_(volume()), seen_(seen) {}
 
   void operator()(const kernel::FormulaRef& f) {
     if (!seen_.insert(f.get()).second) return;
@@ -115,12 +118,15 @@ private:
   std::vector<AxisPart> box_;
   See see_;
   double all_;
-  std::set<const kernel::Formula*> seen_;
+  std::set<const kernel::Formula*>& seen_;
 };
 
-} // namespace
+/// At how many of the points of its stage a formula is computed.
+using Computed =
+    std::function<double(size_t stage, const std::vector<int>& axes, const kernel::Formula&, double points)>;
 
-KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
+KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes,
+                 const Computed& computed) {
   const auto bound = bound_symbols(cone.symbols, sizes);
   const auto extent = [&](int axis) {
     const auto value = evaluate(cone.axes[size_t(axis)].extent, bound);
@@ -143,20 +149,25 @@ KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t
     return out;
   };
   work.value_bytes.assign(cone.values.size(), 0);
-  for (const kernel::Stage& stage : cone.stages) {
+  for (size_t s = 0; s < cone.stages.size(); s++) {
+    const kernel::Stage& stage = cone.stages[s];
     const bool tuple = stage.monoid && stage.scan_axis < 0;
     std::set<std::vector<int>> moved; // one weight for all states that move with it
+    std::set<const kernel::Formula*> seen;
     for (size_t i = 0; i < stage.components.size(); i++) {
       const kernel::Component& c = stage.components[i];
       const bool part = tuple && c.kind == kernel::ComponentKind::fold;
-      const double here = points(c.after ? c.axes : part ? axes_of_terms(stage, c.axes) : stage.axes);
+      const std::vector<int> axes = c.after ? c.axes : part ? axes_of_terms(stage, c.axes) : stage.axes;
+      const double here = points(axes);
       double steps = c.kind != kernel::ComponentKind::map && !c.set ? 1 : 0;
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
       std::vector<AxisPart> box;
       for (const int a : stage.axes) box.push_back({cone.axes[size_t(a)].symbol, 0, extent(a)});
-      Shares shares(std::move(box), [&](const kernel::Formula& f, double share) {
+      if (!computed) seen.clear(); // loops compute once what several components need
+      Shares shares(std::move(box), seen, [&](const kernel::Formula& f, double share) {
         each += share * counts(f);
-        steps += share * steps_of(f);
+        const double own = steps_of(f);
+        if (own > 0 && here > 0) steps += share * own * (computed ? computed(s, axes, f, here) / here : 1);
         if (f.kind != kernel::FormulaKind::load) return;
         if (kernel::holes_of(cone, f.index).empty()) {
           whole[size_t(f.value)] = true;
@@ -195,6 +206,70 @@ KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t
       if (c.out >= 0 && cone.values[size_t(c.out)].role == kernel::ValueRole::inout)
         work.bytes += points(stage.axes) * bits(c.dtype) / 8;
   return work;
+}
+
+} // namespace
+
+KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
+  return count(cone, sizes, {});
+}
+
+namespace {
+
+/// How often the loops of a nest compute what its stages do: what does not vary with the inner loops is
+/// computed outside of them.
+class LoopTrips {
+public:
+  LoopTrips(const kernel::Nests& nests, ExprMap<int64_t> sizes) : nests_(nests), sizes_(std::move(sizes)) {}
+
+  double operator()(size_t stage, const std::vector<int>& axes, const kernel::Formula& f, double points) {
+    const kernel::StageNest& nest = nests_.stages[stage];
+    const std::vector<bool>& with = axes_of(f);
+    double trips = 1, inside = 1;
+    for (const kernel::StageLoop& loop : nest.loops) {
+      if (!loop.symbol.is_symbol()) continue;
+      bool along = false, varies = false;
+      for (const int a : axes) {
+        const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+        if (!kernel::depends_on_loop(nest, axis, loop)) continue;
+        along = true;
+        varies = varies || with[size_t(a)];
+      }
+      if (!along) continue;
+      const auto extent = evaluate(loop.extent, sizes_);
+      inside *= extent ? double(*extent) : 1;
+      if (varies) trips = inside;
+    }
+    return std::min(trips, points);
+  }
+
+private:
+  /// By axis of the cone: does the formula vary with it?
+  const std::vector<bool>& axes_of(const kernel::Formula& f) {
+    const auto known = axes_.find(&f);
+    if (known != axes_.end()) return known->second;
+    std::vector<bool> axes(nests_.cone.axes.size(), f.kind == kernel::FormulaKind::component);
+    for (size_t a = 0; a < axes.size(); ++a) {
+      const Expr symbol = nests_.cone.axes[a].symbol;
+      axes[a] = axes[a] || depends_on(f.guard, symbol) ||
+                std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, symbol); });
+    }
+    for (const kernel::FormulaRef& arg : f.args) {
+      const std::vector<bool>& others = axes_of(*arg);
+      for (size_t a = 0; a < axes.size(); ++a) axes[a] = axes[a] || others[a];
+    }
+    return axes_.emplace(&f, std::move(axes)).first->second;
+  }
+
+  const kernel::Nests& nests_;
+  ExprMap<int64_t> sizes_;
+  std::unordered_map<const kernel::Formula*, std::vector<bool>> axes_;
+};
+
+} // namespace
+
+KernelWork work_of(const kernel::Nests& nests, const std::map<std::string, int64_t>& sizes) {
+  return count(nests.cone, sizes, LoopTrips(nests, bound_symbols(nests.cone.symbols, sizes)));
 }
 
 double limit_seconds(const KernelWork& work, const MachineProfile& profile, int threads) {

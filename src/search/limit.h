@@ -1,6 +1,7 @@
 // search/limit.h -- what the machine allows: the least time of a kernel by its arithmetic and by
 // the bytes it has to move.
 #pragma once
+#include "schedule/nest.h"
 #include "search/machine_profile.h"
 #include "search/problem.h"
 
@@ -15,6 +16,9 @@ struct KernelWork {
   std::vector<double> value_bytes = {}; ///< of these, by value of the cone
 };
 KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes);
+/// Of a cone under a schedule: each part of a tuple that passes over its axes again, copies, and what
+/// does not vary with inner loops once for each trip of the outer ones.
+KernelWork work_of(const kernel::Nests& nests, const std::map<std::string, int64_t>& sizes);
 
 /// Seconds; 0: the profile is not a measured one, or there is nothing to do. Bytes come from main
 /// memory: in a plan a value may lie in a cache, and then a kernel can be faster than its limit.

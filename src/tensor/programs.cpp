@@ -132,6 +132,7 @@ compile::Options compile_options(const GraphState& g, const CompileOptions& opti
   inner.cache = options.cache;
   inner.pool = &shared_pool(threads);
   inner.strict = options.strict;
+  inner.max_memory = options.max_memory;
   inner.passes = passes_of(g, options);
   inner.search = options.search;
   inner.rules.choice = options.rules;

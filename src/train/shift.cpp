@@ -3,6 +3,7 @@
 // quotient have it.
 #include "train/shift.h"
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 namespace luminal::train {
@@ -104,6 +105,10 @@ private:
       if (shift.at != some->at || shift.factor != some->factor) return {};
     Shift out{some->factor, 0, some->at};
     switch (map.op) {
+    case Op::eq: // a finite number makes nothing infinite, nor finite again
+      if (some->factor || std::ranges::none_of(node.inputs, [&](NodeId id) { return is_infinite(id); }))
+        return {};
+      return out;
     case Op::neg: out.times = out.factor ? in[0].times : -in[0].times; return out;
     case Op::exp: return out.factor ? std::nullopt : std::optional(Shift{true, in[0].times, out.at});
     case Op::log: return out.factor ? std::optional(Shift{false, in[0].times, out.at}) : std::nullopt;
@@ -127,6 +132,14 @@ private:
       return out;
     default: return {};
     }
+  }
+
+  bool is_infinite(NodeId id) const {
+    while (t_[id].kind == NodeKind::view && std::get<ViewAttr>(t_[id].attr).predicate.is_constant(1))
+      id = t_[id].inputs[0];
+    const auto* constant = std::get_if<ConstantAttr>(&t_[id].attr);
+    if (!constant || constant->data->size() * 8 != size_t(bits(constant->type.dtype))) return false;
+    return std::isinf(load_f64(constant->type.dtype, constant->data->data(), 0));
   }
 
   const Terms& t_;

@@ -254,6 +254,10 @@ TEST(Autograd, AMaximumThatCancelsHasNoGradient) {
               return e / e.sum({1}, true);
             }),
             0u);
+  // That a row is empty is asked of its maximum, too.
+  EXPECT_EQ(counts_of([&](const Tensor& x) { return select(equal(top(x), -INFINITY), 0.0, x.softmax(1)); }),
+            1u);
+  EXPECT_GT(counts_of([&](const Tensor& x) { return select(equal(top(x), 1.0), 0.0, x.softmax(1)); }), 1u);
   EXPECT_GT(counts_of([&](const Tensor& x) { return x - top(x); }), 0u);
   EXPECT_GT(counts_of([&](const Tensor& x) { return (x - top(x)).exp(); }), 0u);
   EXPECT_GT(counts_of([&](const Tensor& x) { return x.softmax(1) + top(x); }), 0u);

@@ -240,6 +240,8 @@ def searched_modules(luminal, folder):
     check(0 < answer["estimate_s"] <= answer["written_s"], f"opt --json: {answer}")
     (folder / "chosen.lum").write_text(answer["terms"])
     luminal("inspect", folder / "chosen.lum")
+    sparing = json.loads(luminal("opt", module, "-t", "1", "--json", "--fewest-bytes")[0])
+    check(sparing["stored_bytes"] <= answer["stored_bytes"], f"opt --fewest-bytes: {sparing}")
     plain = json.loads(luminal("opt", module, "-t", "1", "--json", "--no-rules")[0])
     check(plain["rows"] == 0 and plain["regions"] == [] and plain["kernels"] >= 1, f"opt --no-rules: {plain}")
     late = json.loads(luminal("opt", module, "-t", "1", "--json", "--work", "0")[0])
