@@ -65,11 +65,38 @@ struct ExportCase {
   bool is_input(const std::string& name) const {
     for (const NodeId id : module.entry().params)
       if (const auto& input = std::get<InputAttr>(module.entry()[id].attr); input.name == name)
-        return input.role != Role::weight;
+        return input.role != Role::weight || std::any_of(input.type.shape.begin(), input.type.shape.end(),
+                                                         [](Expr e) { return !e.is_constant(); });
     return false;
   }
-  /// The file through our importer and the interpreter; empty, or what differs.
-  std::string imported(const std::string& path) const {
+  /// What the graph's last execute gave; `relative`: of the largest number of a result.
+  static ExportCase executed(const Graph& graph, const Module& module, Bindings& bindings, double relative) {
+    const auto state = graph.state();
+    for (const auto& [name, data] : state->data) {
+      HostTensor value;
+      const TensorType& type = state->builder[state->inputs.at(name)].type();
+      value.dtype = type.dtype;
+      for (const Expr e : type.shape) value.shape.push_back(e.value());
+      value.data.assign(data.bytes.begin(), data.bytes.end());
+      bindings.inputs[name] = std::move(value);
+    }
+    ExportCase made{module, bindings};
+    for (const auto& [node, name] : state->kept) {
+      const Tensor t = wrap(state, node);
+      const ReadableValue value = readable_value("test", t, std::source_location::current());
+      Expected& e = made.expected[name];
+      e.shape = value.extents;
+      double largest = 0;
+      for (int64_t i = 0; i < elements(value.extents); i++) {
+        e.values.push_back(load_f64(t.dtype(), value.bytes.data(), i));
+        largest = std::max(largest, std::fabs(e.values.back()));
+      }
+      e.tolerances.assign(e.values.size(), relative * largest);
+    }
+    return made;
+  }
+  /// The file through our importer, and the interpreter or a plan; empty, or what differs.
+  std::string imported(const std::string& path, bool by_plan = false) const {
     OnnxOptions options;
     for (const auto& [name, value] : bindings.inputs)
       if (is_input(name)) options.shapes[name] = value.shape;
@@ -90,15 +117,24 @@ struct ExportCase {
     }
     std::vector<Tensor> tensors;
     for (const OnnxValue& output : m.outputs) tensors.push_back(output.tensor);
-    const auto values = m.graph.interpret(tensors);
+    std::vector<ReferenceValue> values;
+    if (by_plan) {
+      m.graph.execute();
+      for (const Tensor& t : tensors) {
+        const ReadableValue value = readable_value("test", t, std::source_location::current());
+        values.push_back({t.dtype(), value.extents, {value.bytes.begin(), value.bytes.end()}});
+      }
+    } else {
+      values = m.graph.interpret(tensors);
+    }
     for (size_t k = 0; k < values.size(); k++) {
       const Expected& e = expected.at(m.outputs[k].name);
       if (values[k].shape != e.shape) return m.outputs[k].name + " has another shape";
       const auto numbers = values[k].numbers();
       for (size_t i = 0; i < numbers.size(); i++)
         if (!is_close(numbers[i], e.values[i], e.tolerances[i]))
-          return fmt::format("{}[{}] is {}, not {} (within {})", m.outputs[k].name, i, numbers[i], e.values[i],
-                             e.tolerances[i]);
+          return fmt::format("{}[{}] is {}, not {} (within {})", m.outputs[k].name, i, numbers[i],
+                             e.values[i], e.tolerances[i]);
     }
     return "";
   }
@@ -117,7 +153,8 @@ struct ExportCase {
     for (const auto& [name, value] : bindings.inputs) {
       if (!is_input(name)) continue;
       add("input." + name, StorageType::u8, {int64_t(value.data.size())}, value.data);
-      add("shape." + name, StorageType::i64, {int64_t(value.shape.size())}, std::as_bytes(std::span(value.shape)));
+      add("shape." + name, StorageType::i64, {int64_t(value.shape.size())},
+          std::as_bytes(std::span(value.shape)));
     }
     for (const auto& [name, value] : bindings.symbols)
       add("size." + name, StorageType::i64, {}, std::as_bytes(std::span(&value, 1)));
@@ -131,8 +168,8 @@ struct ExportCase {
 
 /// The folder's files through onnx.checker and ONNX Runtime; empty, or what differs.
 inline std::string run_exported(const std::string& python, const std::string& folder) {
-  const std::string command = fmt::format("'{}' '{}/tests/onnx/run_exported.py' '{}' 2>&1", python,
-                                          LUMINAL_SOURCE_DIR, folder);
+  const std::string command =
+      fmt::format("'{}' '{}/tests/onnx/run_exported.py' '{}' 2>&1", python, LUMINAL_SOURCE_DIR, folder);
   std::string text;
   FILE* pipe = popen(command.c_str(), "r");
   char part[4096];

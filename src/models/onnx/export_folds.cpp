@@ -7,8 +7,8 @@
 #include "models/onnx/exporter.h"
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <fmt/format.h>
+#include <limits>
 #include <numeric>
 
 namespace luminal::onnx_export {
@@ -72,9 +72,9 @@ std::vector<Held> Exporter::fold(const Frame& frame, const Node& node) {
   std::vector<Held> conditions;
   const HoleValues filled = holes(frame, node, attr.holes, false, space, conditions);
   if (!attr.where.is_constant(1)) conditions.push_back(index(attr.where, space, filled));
-  const bool empty = attr.where.is_constant(0) ||
-                     std::any_of(attr.reduced.begin(), attr.reduced.end(),
-                                 [&](int d) { return attr.space[size_t(d)].is_constant(0); });
+  const bool empty =
+      attr.where.is_constant(0) || std::any_of(attr.reduced.begin(), attr.reduced.end(),
+                                               [&](int d) { return attr.space[size_t(d)].is_constant(0); });
   std::vector<Held> bodies, finals, results;
   for (int c = 0; c < attr.monoid.size(); c++) {
     const MonoidComponent& component = attr.monoid.components()[size_t(c)];
@@ -91,8 +91,8 @@ std::vector<Held> Exporter::fold(const Frame& frame, const Node& node) {
       leaves.push_back(bodies[size_t(j)]);
       leaves.push_back(finals[size_t(j)]);
     }
-    Held moved = component.transform.is_leaf(0) ? bodies.back()
-                                                : scalar(component.transform, leaves, component.dtype);
+    Held moved =
+        component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
     for (const Held& condition : conditions) moved = select(condition, moved, identity);
     Held final = reduce(node, component.op, moved, attr.space, attr.reduced);
     finals.push_back(final);
@@ -132,8 +132,8 @@ std::vector<Held> Exporter::scan(const Frame& frame, const Node& node) {
   const int last = int(rank);
   const IndexSpace space{wide, all_axes(rank + 1)};
   const Expr at = axis_symbol(attr.axis, extent), element = axis_symbol(last, extent);
-  const Expr taken = attr.reverse ? attr.exclusive ? lt(at, element) : le(at, element)
-                     : attr.exclusive ? lt(element, at)
+  const Expr taken = attr.reverse     ? attr.exclusive ? lt(at, element) : le(at, element)
+                         : attr.exclusive ? lt(element, at)
                                       : le(element, at);
   const Held condition = index(taken, space);
   std::vector<Held> bodies, finals, results;
@@ -147,8 +147,8 @@ std::vector<Held> Exporter::scan(const Frame& frame, const Node& node) {
       leaves.push_back(bodies[size_t(j)]);
       leaves.push_back(finals[size_t(j)]);
     }
-    Held moved = component.transform.is_leaf(0) ? bodies.back()
-                                                : scalar(component.transform, leaves, component.dtype);
+    Held moved =
+        component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
     const Held identity = identity_of(attr.monoid, c);
     moved = condition.dtype == DType::boolean ? select(condition, moved, identity)
             : taken.is_constant(1)            ? moved

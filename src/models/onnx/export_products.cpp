@@ -144,7 +144,8 @@ struct Windows {
   std::vector<WindowAxis> axes;
 };
 
-std::optional<WindowAxis> window_axis(Expr e, Expr extent, const Shape& space, const std::vector<bool>& reduced) {
+std::optional<WindowAxis> window_axis(Expr e, Expr extent, const Shape& space,
+                                      const std::vector<bool>& reduced) {
   WindowAxis axis;
   const Affine affine = affine_terms(e);
   for (const auto& [term, step] : affine.terms) {
@@ -167,7 +168,8 @@ std::optional<WindowAxis> window_axis(Expr e, Expr extent, const Shape& space, c
     return proves_equal(floordiv(extent + axis.before + after - reach, axis.stride) + 1, count);
   };
   if (extent.is_constant() && count.is_constant())
-    axis.after = std::max<int64_t>(0, axis.stride * (count.value() - 1) + reach - axis.before - extent.value());
+    axis.after =
+        std::max<int64_t>(0, axis.stride * (count.value() - 1) + reach - axis.before - extent.value());
   else
     while (axis.after < reach && !counted(axis.after)) axis.after++;
   if (!counted(axis.after)) return {};
@@ -218,7 +220,8 @@ std::vector<Attribute> attributes_of(const Windows& w) {
 /// One plain reduction without a condition.
 const FoldAttr* plain_fold(const Node& node) {
   const auto* fold = std::get_if<FoldAttr>(&node.attr);
-  if (!fold || fold->monoid.size() != 1 || !fold->where.is_constant(1) || !fold->holes.empty()) return nullptr;
+  if (!fold || fold->monoid.size() != 1 || !fold->where.is_constant(1) || !fold->holes.empty())
+    return nullptr;
   if (!fold->monoid.components()[0].transform.is_leaf(0)) return nullptr;
   for (const Expr e : fold->space)
     if (e.is_constant(0)) return nullptr;
@@ -310,25 +313,23 @@ std::optional<Held> Exporter::product(const Frame& frame, const Node& node) {
     left.push_back({axis});
     right.push_back({axis});
   }
-  if (batch.empty()) { // rows need not be merged, and those of a vector are none
+  // Rows need not be merged where the columns are one matrix. No operand is a vector: ONNX Runtime 1.32 turns
+  // it round with a transposition of the other.
+  const bool apart = batch.empty() && !rows.empty();
+  if (apart)
     for (const int axis : rows) left.push_back({axis});
-    left.push_back(summed);
-    right.push_back(summed);
-    if (!columns.empty()) right.push_back(columns);
-  } else {
-    left.insert(left.end(), {rows, summed});
-    right.insert(right.end(), {summed, columns});
-  }
+  else
+    left.push_back(rows);
+  left.push_back(summed);
+  right.insert(right.end(), {summed, columns});
   Held result = apply("MatMul", {arranged(*a, left, space), arranged(*b, right, space)}, type);
   result.shape.clear();
   for (const int axis : batch) result.shape.push_back(space[size_t(axis)]);
-  if (batch.empty()) {
+  if (apart)
     for (const int axis : rows) result.shape.push_back(space[size_t(axis)]);
-    if (!columns.empty()) result.shape.push_back(extent_of(columns, space));
-  } else {
+  else
     result.shape.push_back(extent_of(rows, space));
-    result.shape.push_back(extent_of(columns, space));
-  }
+  result.shape.push_back(extent_of(columns, space));
   labels.insert(labels.end(), rows.begin(), rows.end());
   labels.insert(labels.end(), columns.begin(), columns.end());
   for (const int axis : labels) shape.push_back(space[size_t(axis)]);
@@ -378,7 +379,8 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
       groups = apart;
     }
     for (const auto& group : groups)
-      labels.push_back(group.empty() ? -1 : int(std::find(kept.begin(), kept.end(), group[0]) - kept.begin()));
+      labels.push_back(group.empty() ? -1
+                                     : int(std::find(kept.begin(), kept.end(), group[0]) - kept.begin()));
     return aligned(result, labels, kept.size());
   };
   const auto summed_once = [&](const Windows& w, const std::vector<int>& also) {
@@ -434,8 +436,9 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
     for (const int axis : of_weight)
       if (!has(group, axis) && !has(in, axis) && !has(elements, axis)) out.push_back(axis);
     for (const int axis : out)
-      fits &= !reduced[size_t(axis)] && !has(w.batch, axis) &&
-              std::none_of(w.axes.begin(), w.axes.end(), [&](const WindowAxis& x) { return x.place == axis; });
+      fits &=
+          !reduced[size_t(axis)] && !has(w.batch, axis) &&
+          std::none_of(w.axes.begin(), w.axes.end(), [&](const WindowAxis& x) { return x.place == axis; });
     for (const std::vector<int>* list : {&group, &in, &elements})
       for (const int axis : *list) fits &= has(of_weight, axis);
     if (!fits || out.size() > 1 || (in.empty() && group.empty() && elements.empty())) continue;

@@ -43,19 +43,18 @@ Held Exporter::scatter(const Frame& frame, const Node& node) {
   const bool truth = dtype == DType::boolean;
   if (attr.op) {
     const Op op = *attr.op;
-    reduction = op == Op::add                                     ? "add"
-                : op == Op::mul                                   ? "mul"
-                : op == Op::max || (truth && op == Op::bit_or)    ? "max"
-                : op == Op::min || (truth && op == Op::bit_and)   ? "min"
-                                                                  : "";
+    reduction = op == Op::add                                   ? "add"
+                : op == Op::mul                                 ? "mul"
+                : op == Op::max || (truth && op == Op::bit_or)  ? "max"
+                : op == Op::min || (truth && op == Op::bit_and) ? "min"
+                                                                : "";
     if (reduction.empty() || (dtype == DType::u64 && op != Op::add && op != Op::mul))
       refuse(node, fmt::format("ONNX scatters no {} of {}", to_string(op), to_string(dtype)));
   }
   IndexSpace space{shape, std::vector<int>(shape.size())};
   std::iota(space.axes.begin(), space.axes.end(), 0);
   std::vector<Held> conditions;
-  const HoleValues filled =
-      holes(frame, node, attr.holes, !attr.predicate.is_constant(1), space, conditions);
+  const HoleValues filled = holes(frame, node, attr.holes, !attr.predicate.is_constant(1), space, conditions);
   if (!attr.predicate.is_constant(1)) conditions.push_back(index(attr.predicate, space, filled));
   Expr place = 0, count = 1, values = 1;
   for (size_t d = 0; d < attr.map.size(); d++) place = place * base_shape[d] + attr.map[d];
@@ -83,7 +82,8 @@ Held Exporter::scatter(const Frame& frame, const Node& node) {
               dtype, base.shape};
   if (as_numbers) result.name = cast_name(result.name, DType::boolean);
   if (!conditions.empty())
-    result = {graph_.node("Slice", {result.name, graph_.integers({0}), shape_tensor({count})}), dtype, {count}};
+    result = {
+        graph_.node("Slice", {result.name, graph_.integers({0}), shape_tensor({count})}), dtype, {count}};
   if (attr.op) result = rounded(result);
   return reshape(result, base_shape);
 }

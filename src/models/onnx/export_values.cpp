@@ -39,7 +39,7 @@ Held Exporter::number(DType dtype, double value) {
   if (is_float(held))
     store_f64(held, bytes.data(), 0, value);
   else
-    store_i64(held, bytes.data(), 0, int64_t(value));
+    store_i64(held, bytes.data(), 0, truncate_to(dtype, value));
   return {graph_.constant(held, {}, std::move(bytes)), dtype, {}};
 }
 Held Exporter::integer_of(DType dtype, int64_t value) {
@@ -95,8 +95,7 @@ Held Exporter::rounded(Held x) {
 
 Held Exporter::select(const Held& condition, const Held& a, const Held& b) {
   if (a.dtype != DType::boolean) return apply("Where", {condition, a, b}, a.dtype);
-  return apply("Or",
-               {apply("And", {condition, a}), apply("And", {apply("Not", {condition}), b})});
+  return apply("Or", {apply("And", {condition, a}), apply("And", {apply("Not", {condition}), b})});
 }
 
 Held Exporter::compare(Op op, const Held& a, const Held& b) {
@@ -116,47 +115,14 @@ Held Exporter::compare(Op op, const Held& a, const Held& b) {
   }
 }
 
-Held Exporter::shift(Op op, const Held& a, const Held& b) {
-  const DType type = a.dtype;
-  const bool left = op == Op::shl;
-  Held amount = with(b, held_as(type) == DType::i64 ? b.name : cast_name(b.name, DType::i64));
-  amount.dtype = DType::i64;
-  const auto known = graph_.known(b.name);
-  const bool near = known && *known >= 0 && *known < bits(type);
-  const Held zero = number(DType::i64, 0), most = number(DType::i64, bits(type) - 1);
-  Held fits = amount;
-  if (!near) {
-    fits = apply("And", {compare(Op::le, zero, amount), compare(Op::le, amount, most)}, DType::boolean);
-    amount = select(fits, amount, zero);
-  }
-  Held wide = with(a, held_as(type) == DType::i64 ? a.name : cast_name(a.name, DType::i64));
-  wide.dtype = DType::i64;
-  Held negative;
-  const bool arithmetic = !left && is_signed(type);
-  if (arithmetic) {
-    negative = compare(Op::lt, wide, zero);
-    wide = select(negative, apply("BitwiseNot", {wide}), wide);
-  }
-  Held result = apply("BitShift", {reinterpret_u64(wide), reinterpret_u64(amount)}, DType::i64,
-                      {attribute("direction", std::string(left ? "LEFT" : "RIGHT"))});
-  result.name = cast_name(result.name, DType::i64);
-  if (arithmetic) result = select(negative, apply("BitwiseNot", {result}), result);
-  if (!near) {
-    // By too much, or by less than nothing: nothing is left, or the sign.
-    const Held rest = arithmetic ? select(negative, number(DType::i64, -1), zero) : zero;
-    result = select(fits, result, rest);
-  }
-  result.dtype = type;
-  if (held_as(type) != DType::i64) result.name = cast_name(result.name, held_as(type));
-  return left ? rounded(result) : result;
-}
-
 Held Exporter::bool_op(Op op, const std::vector<Held>& x) {
   switch (op) {
   case Op::bit_and: return apply("And", x);
   case Op::bit_or: return apply("Or", x);
   case Op::bit_xor: return apply("Xor", x);
-  default: LUMINAL_CHECK(op == Op::bit_not, "no operation on bool: {}", to_string(op)); return apply("Not", x);
+  default:
+    LUMINAL_CHECK(op == Op::bit_not, "no operation on bool: {}", to_string(op));
+    return apply("Not", x);
   }
 }
 
@@ -214,10 +180,10 @@ Held Exporter::integer_op(Op op, const std::vector<Held>& x) {
   }
   Held rest = apply("Sub", {a, apply("Mul", {quotient, b})});
   if (is_signed(type)) {
-    const Held below = apply("And",
-                             {compare(Op::ne, rest, zero),
-                              compare(Op::ne, compare(Op::lt, rest, zero), compare(Op::lt, b, zero))},
-                             DType::boolean);
+    const Held below = apply(
+        "And",
+        {compare(Op::ne, rest, zero), compare(Op::ne, compare(Op::lt, rest, zero), compare(Op::lt, b, zero))},
+        DType::boolean);
     quotient = select(below, apply("Sub", {quotient, one}), quotient);
     rest = select(below, apply("Add", {rest, b}), rest);
   }
@@ -250,10 +216,9 @@ Held Exporter::float_op(Op op, const std::vector<Held>& x) {
   case Op::trunc: return rounded(select(negative(a), apply("Ceil", x), apply("Floor", x)));
   case Op::rem: { // Mod has the sign of the dividend
     const Held rest = apply("Mod", x, {}, {attribute("fmod", int64_t(1))});
-    const Held other = apply("And",
-                             {compare(Op::ne, rest, number(type, 0)),
-                              compare(Op::ne, negative(rest), negative(x[1]))},
-                             DType::boolean);
+    const Held other = apply(
+        "And", {compare(Op::ne, rest, number(type, 0)), compare(Op::ne, negative(rest), negative(x[1]))},
+        DType::boolean);
     return rounded(select(other, apply("Add", {rest, x[1]}), rest));
   }
   case Op::fma: {
@@ -265,7 +230,8 @@ Held Exporter::float_op(Op op, const std::vector<Held>& x) {
   }
   case Op::ldexp: {
     // In two steps: a power of two beyond the type is in range when half of it is.
-    const Held power = apply("Round", {x[1]}), half = apply("Floor", {apply("Mul", {power, number(type, 0.5)})});
+    const Held power = apply("Round", {x[1]}),
+               half = apply("Floor", {apply("Mul", {power, number(type, 0.5)})});
     const Held two = number(type, 2);
     const Held once = apply("Mul", {a, apply("Pow", {two, half})});
     return rounded(apply("Mul", {once, apply("Pow", {two, apply("Sub", {power, half})})}));
@@ -293,9 +259,8 @@ Held Exporter::float_op(Op op, const std::vector<Held>& x) {
     const Held power = rounded(apply("Pow", x));
     const auto known = graph_.known(x[1].name);
     if (known && *known != 0 && !std::isnan(*known)) return power;
-    const Held lost = apply("Or",
-                            {apply("IsNaN", {a}, DType::boolean), apply("IsNaN", {x[1]}, DType::boolean)},
-                            DType::boolean);
+    const Held lost = apply(
+        "Or", {apply("IsNaN", {a}, DType::boolean), apply("IsNaN", {x[1]}, DType::boolean)}, DType::boolean);
     return select(lost, number(type, std::numeric_limits<double>::quiet_NaN()), power);
   }
   case Op::sign:
@@ -343,8 +308,9 @@ Held Exporter::float_to_integer(const Held& x, DType to) {
   const int width = bits(to);
   const double beyond = std::ldexp(1.0, is_signed(to) ? width - 1 : width);
   const Held above = number(a.dtype, beyond), below = number(a.dtype, is_signed(to) ? -beyond : 0);
-  const int64_t greatest = to == DType::u64 ? -1 : is_signed(to) ? int64_t(~uint64_t(0) >> (65 - width))
-                                                                  : int64_t(~uint64_t(0) >> (64 - width));
+  const int64_t greatest = to == DType::u64 ? -1
+                           : is_signed(to)  ? int64_t(~uint64_t(0) >> (65 - width))
+                                            : int64_t(~uint64_t(0) >> (64 - width));
   const int64_t least = is_signed(to) ? -greatest - 1 : 0;
   const Held too_large = compare(Op::le, above, a), too_small = compare(Op::le, a, below);
   const Held inside = apply("And", {compare(Op::lt, below, a), compare(Op::lt, a, above)}, DType::boolean);
@@ -364,8 +330,7 @@ Held Exporter::cast(const Held& x, DType to) {
   std::string name = from == DType::u64 && is_float(to) ? reinterpret_u64(x).name : x.name;
   if (held != held_as(from) || name != x.name) name = cast_name(name, held);
   Held result{name, to, x.shape};
-  const bool exact =
-      from == DType::boolean || (is_float(from) == is_float(to) && promote(from, to) == to);
+  const bool exact = from == DType::boolean || (is_float(from) == is_float(to) && promote(from, to) == to);
   return exact ? result : rounded(result);
 }
 

@@ -1,7 +1,7 @@
 // models/onnx/export_views.cpp -- views: the operator that moves the same elements, else a Gather.
 #include "models/onnx/exporter.h"
-#include <functional>
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace luminal::onnx_export {
@@ -114,8 +114,7 @@ Held Exporter::aligned(const Held& x, const std::vector<int>& labels, size_t ran
     else
       left.push_back(r.shape[k]);
   }
-  if (!gone.empty())
-    r = {graph_.node("Squeeze", {r.name, graph_.integers(gone)}), r.dtype, left};
+  if (!gone.empty()) r = {graph_.node("Squeeze", {r.name, graph_.integers(gone)}), r.dtype, left};
   return spread(r, read, rank);
 }
 
@@ -132,8 +131,7 @@ std::optional<Held> Exporter::padded(const Held& x, ViewAttr& view) {
     });
     if (!tested) continue;
     axes.push_back(d);
-    expected = logical_and(expected,
-                           logical_and(ge(view.map[d], 0), lt(view.map[d], x.shape[d])));
+    expected = logical_and(expected, logical_and(ge(view.map[d], 0), lt(view.map[d], x.shape[d])));
   }
   if (axes.empty() || expected != view.predicate) return {};
   Shape before(x.shape.size(), Expr(0)), after = before, grown = x.shape;
@@ -210,7 +208,8 @@ std::optional<Held> Exporter::axis_by_axis(const Held& x, const ViewAttr& view, 
 Held Exporter::joined(const Held& x, const Held& one) {
   const Held flat = reshape(x, {product_of(x.shape)});
   const std::string element = graph_.node("Reshape", {one.name, graph_.integers({1})});
-  return {graph_.node("Concat", {flat.name, element}, {attribute("axis", int64_t(0))}), x.dtype,
+  return {graph_.node("Concat", {flat.name, element}, {attribute("axis", int64_t(0))}),
+          x.dtype,
           {flat.shape[0] + 1}};
 }
 
@@ -226,8 +225,7 @@ Held Exporter::view(const Frame& frame, const Node& node) {
   IndexSpace space{shape, std::vector<int>(shape.size())};
   std::iota(space.axes.begin(), space.axes.end(), 0);
   std::vector<Held> conditions;
-  const HoleValues filled =
-      holes(frame, node, view.holes, !view.predicate.is_constant(1), space, conditions);
+  const HoleValues filled = holes(frame, node, view.holes, !view.predicate.is_constant(1), space, conditions);
   Held x = ranked(frame[node.inputs[0]], from.shape.size());
   if (!view.predicate.is_constant(1) && view.holes.empty()) {
     Shape stretched = x.shape; // what is padded is there in full
@@ -272,8 +270,8 @@ Held Exporter::view(const Frame& frame, const Node& node) {
       source = joined(x, fill);
       masked = false;
     }
-    result = Held{graph_.node("Gather", {source.name, at.name}, {attribute("axis", int64_t(0))}), dtype,
-                  at.shape};
+    result =
+        Held{graph_.node("Gather", {source.name, at.name}, {attribute("axis", int64_t(0))}), dtype, at.shape};
   }
   if (!masked) return *result;
   Held all = conditions[0];
@@ -317,7 +315,8 @@ std::optional<Held> Exporter::concatenation(const Frame& frame, NodeId id) {
     const Shape& of = f[n.inputs[0]].type().shape;
     const Expr place = axis_symbol(axis, shape[size_t(axis)]);
     for (size_t d = 0; d < shape.size(); d++)
-      if (int(d) != axis && (view->map[d] != axis_symbol(int(d), shape[d]) || of[d] != shape[d])) return false;
+      if (int(d) != axis && (view->map[d] != axis_symbol(int(d), shape[d]) || of[d] != shape[d]))
+        return false;
     const Expr begin = place - view->map[size_t(axis)], extent = of[size_t(axis)];
     if (depends_on(begin, place) ||
         view->predicate != logical_and(le(begin, place), lt(place, begin + extent)))

@@ -6,6 +6,7 @@
 #include "ir/scalar.h"
 #include "models/onnx/importer.h"
 #include "tensor/graph_state.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace luminal::onnx_export {
@@ -47,14 +48,13 @@ void Exporter::inputs_and_weights() {
   for (const NodeId id : main.params) graph_.free_name(std::get<InputAttr>(main[id].attr).name);
   for (const NodeId id : main.params) {
     const auto& input = std::get<InputAttr>(main[id].attr);
-    if (input.role == Role::weight) {
+    const bool fixed =
+        std::all_of(input.type.shape.begin(), input.type.shape.end(), [](Expr e) { return e.is_constant(); });
+    if (input.role == Role::weight && fixed) { // one that varies in its shape is an input
       TensorData tensor;
       tensor.name = input.name;
       tensor.type = element_type_of(input.type.dtype);
-      for (const Expr e : input.type.shape) {
-        if (!e.is_constant()) refuse(main[id], "the shape of a weight must be fixed");
-        tensor.shape.push_back(e.value());
-      }
+      for (const Expr e : input.type.shape) tensor.shape.push_back(e.value());
       tensor.bytes = weight_(input.name);
       graph_.weight(std::move(tensor));
     } else {
@@ -69,9 +69,10 @@ void Exporter::inputs_and_weights() {
   for (const Expr symbol : module_.symbols)
     if (const std::string name(symbol.name()); !axis_of_dimension_.contains(name)) {
       if (graph_.free_name(name) != name)
-        throw Error("save_onnx",
-                    fmt::format("dimension {} is no extent of an input, and another value has its name", name),
-                    where_);
+        throw Error(
+            "save_onnx",
+            fmt::format("dimension {} is no extent of an input, and another value has its name", name),
+            where_);
       inputs_.push_back(declare(name, DType::i64, {}, false));
     }
 }
@@ -89,35 +90,6 @@ Held Exporter::constant(const ConstantAttr& attr) {
                           : integer_of(type, load_i64(type, attr.data->data(), 0));
   const auto bytes = std::span(*attr.data).first(size_t(storage_bytes(type, count)));
   return enter(graph_.constant(type, extents, {bytes.begin(), bytes.end()}), type, attr.type.shape);
-}
-
-Held Exporter::bitcast(const Frame& frame, const Node& node) {
-  const TensorType& from = frame.function[node.inputs[0]].type();
-  const DType to = node.type().dtype;
-  const auto given = [&](const Node& n) { // the bytes of a weight or constant
-    if (const auto* input = std::get_if<InputAttr>(&n.attr); input && input->role == Role::weight)
-      return weight_(input->name);
-    if (const auto* constant = std::get_if<ConstantAttr>(&n.attr)) return std::span(std::as_const(*constant->data));
-    return std::span<const std::byte>();
-  };
-  if (const auto bytes = given(frame.function[node.inputs[0]]); !bytes.empty()) {
-    std::vector<int64_t> extents;
-    int64_t count = 1;
-    for (const Expr e : node.type().shape) {
-      extents.push_back(e.value());
-      count *= e.value();
-    }
-    const auto used = bytes.first(size_t(storage_bytes(to, count)));
-    return enter(graph_.constant(to, extents, {used.begin(), used.end()}), to, node.type().shape);
-  }
-  const auto plain = [](DType type) { return bits(type) >= 8 && type != DType::boolean && bits(type) != 0; };
-  const auto narrow = [](DType type) { return is_float(type) && bits(type) == 8; };
-  if (bits(from.dtype) != bits(to) || !plain(from.dtype) || !plain(to) || narrow(from.dtype) || narrow(to))
-    refuse(node, fmt::format("ONNX does not read the bits of {} as {}", to_string(from.dtype), to_string(to)));
-  const Held x = full(frame[node.inputs[0]], from.shape);
-  const std::string bits_name =
-      graph_.node("BitCast", {leave(x)}, {attribute("to", int64_t(element_type_of(to)))});
-  return enter(bits_name, to, from.shape);
 }
 
 std::vector<Held> Exporter::call(const std::string& name, const std::vector<Held>& arguments) {
@@ -199,9 +171,8 @@ std::vector<Held> Exporter::loop(const Frame& frame, const Node& node) {
       Held missing = integer_op(Op::sub, {index(attr.count), {steps, DType::i64, {}}});
       const std::string after = graph_.node("Unsqueeze", {missing.name, graph_.integers({0})});
       std::vector<int64_t> rest(type.shape.size() - 1, 0), before(type.shape.size(), 0);
-      const std::string pads =
-          graph_.node("Concat", {graph_.integers(before), after, graph_.integers(rest)},
-                      {attribute("axis", int64_t(0))});
+      const std::string pads = graph_.node("Concat", {graph_.integers(before), after, graph_.integers(rest)},
+                                           {attribute("axis", int64_t(0))});
       name = graph_.node("Pad", {name, pads, number(type.dtype, 0).name});
     }
     values.push_back({name, type.dtype, type.shape});
@@ -228,7 +199,8 @@ std::vector<Held> Exporter::cond(const Frame& frame, const Node& node) {
       "If", {frame[node.inputs[0]].name}, node.types.size(),
       {attribute("then_branch", std::move(then)), attribute("else_branch", std::move(otherwise))});
   std::vector<Held> values;
-  for (size_t i = 0; i < names.size(); i++) values.push_back({names[i], node.types[i].dtype, node.types[i].shape});
+  for (size_t i = 0; i < names.size(); i++)
+    values.push_back({names[i], node.types[i].dtype, node.types[i].shape});
   return values;
 }
 
@@ -275,8 +247,7 @@ std::vector<Held> Exporter::emit(Frame& frame, NodeId id) {
   case NodeKind::loop: return loop(frame, node);
   case NodeKind::cond: return cond(frame, node);
   case NodeKind::fence: return {frame[node.inputs[0]]};
-  case NodeKind::get:
-    return {frame.results[node.inputs[0]].at(size_t(std::get<GetAttr>(node.attr).index))};
+  case NodeKind::get: return {frame.results[node.inputs[0]].at(size_t(std::get<GetAttr>(node.attr).index))};
   case NodeKind::random: refuse(node, "ONNX's random numbers are not these: make them an input");
   case NodeKind::host: refuse(node, "it runs on the host");
   case NodeKind::custom: refuse(node, "it is a kernel of its own");
@@ -317,6 +288,15 @@ ModelData Exporter::run() {
   return model;
 }
 
+void save_module(const Module& module, const Exporter::Weight& weight, const std::string& path,
+                 uint64_t external_above, const std::map<std::string, std::string>& metadata,
+                 std::source_location where) {
+  ModelData model = Exporter(module, weight, where).run();
+  model.metadata = metadata;
+  if (const auto done = onnx::write_onnx(model, path, external_above); !done)
+    throw Error("save_onnx", done.error(), where);
+}
+
 } // namespace luminal::onnx_export
 
 namespace luminal {
@@ -337,10 +317,7 @@ void save_onnx(const Graph& graph, const std::string& path, const OnnxSaveOption
                   where);
     return found->second.bytes;
   };
-  onnx::ModelData model = onnx_export::Exporter(module, weight, where).run();
-  model.metadata = options.metadata;
-  if (const auto done = onnx::write_onnx(model, path, options.external_above); !done)
-    throw Error("save_onnx", done.error(), where);
+  onnx_export::save_module(module, weight, path, options.external_above, options.metadata, where);
 }
 
 } // namespace luminal

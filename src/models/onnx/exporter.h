@@ -73,8 +73,8 @@ private:
   Held apply(const std::string& op, const std::vector<Held>& x, std::optional<DType> type = {},
              std::vector<Attribute> attributes = {});
   Held with(const Held& x, std::string name) const { return {std::move(name), x.dtype, x.shape}; }
-  std::string cast_name(const std::string& name, DType to); // to the type as it is
-  Held reinterpret_u64(const Held& x);                      // a value of ONNX's UINT64; for comparisons
+  std::string cast_name(const std::string& name, DType to);      // to the type as it is
+  Held reinterpret_u64(const Held& x);                           // a value of ONNX's UINT64; for comparisons
   Held enter(const std::string& name, DType dtype, Shape shape); // from the type itself
   std::string leave(const Held& x);                              // to the type itself
   Held rounded(Held x);                                          // to its type
@@ -142,10 +142,15 @@ private:
   ExportGraph graph_;
   std::vector<ValueData> inputs_;
   std::map<std::string, std::pair<std::string, size_t>> axis_of_dimension_; // input and axis
-  std::map<std::string, Held> reshaped_from_;                              // by the name of the result
-  std::map<std::string, Held> parameters_;                                 // of the entry
+  std::map<std::string, Held> reshaped_from_;                               // by the name of the result
+  std::map<std::string, Held> parameters_;                                  // of the entry
 };
 
+/// The module as a file; throws Error before anything is written.
+void save_module(const Module& module, const Exporter::Weight& weight, const std::string& path,
+                 uint64_t external_above = uint64_t(1) << 30,
+                 const std::map<std::string, std::string>& metadata = {},
+                 std::source_location where = std::source_location::current());
 /// The type that holds a value.
 DType held_as(DType type);
 Shape broadcast_of(const std::vector<Held>& x);
