@@ -6,6 +6,7 @@
 #include "cli/tensor_files.h"
 #include "formats/onnx.h"
 #include "ir/trust.h"
+#include "tensor/effects.h"
 #include "models/onnx/exporter.h"
 #include <fmt/format.h>
 #include <iostream>

@@ -53,7 +53,9 @@ protected:
     EXPECT_EQ(each.imported(path, true), "");
     each.write_expected(folder_.file("model.npz"));
     static const std::string python = peer_python();
-    if (!python.empty()) EXPECT_EQ(run_exported(python, folder_.file(".")), "");
+    if (!python.empty()) {
+      EXPECT_EQ(run_exported(python, folder_.file(".")), "");
+    }
     std::map<std::string, int> counts;
     for (const onnx::NodeData& node : onnx::open_onnx(path).value().graph.nodes) counts[node.op_type]++;
     return counts;
@@ -84,7 +86,7 @@ TEST_F(OnnxExportModels, Convolutions) {
   Tensor y = conv(x, a, bias, {.stride = 2, .padding = {1, 1}}).relu();
   y = conv(y, b, {}, {.padding = {1, 2}, .groups = 8});
   y = conv(y, c, {}, {.groups = 2});
-  conv(y, d, {}, {.dilation = 2, .padding = 2}).keep();
+  conv(y, d, {}, {.padding = 2, .dilation = 2}).keep();
   const auto counts = write(g);
   EXPECT_EQ(counts.at("Conv"), 4);
   EXPECT_FALSE(counts.contains("Gather"));

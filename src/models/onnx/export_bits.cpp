@@ -2,6 +2,7 @@
 #include "ir/ops.h"
 #include "models/onnx/exporter.h"
 #include "models/onnx/importer.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace luminal::onnx_export {
@@ -65,7 +66,9 @@ Held Exporter::bitcast(const Frame& frame, const Node& node) {
       return std::span(std::as_const(*constant->data));
     return std::span<const std::byte>();
   };
-  if (const auto bytes = given(frame.function[node.inputs[0]]); !bytes.empty()) {
+  const bool fixed = std::all_of(node.type().shape.begin(), node.type().shape.end(),
+                                 [](Expr e) { return e.is_constant(); });
+  if (const auto bytes = given(frame.function[node.inputs[0]]); fixed && !bytes.empty()) {
     std::vector<int64_t> extents;
     int64_t count = 1;
     for (const Expr e : node.type().shape) {
