@@ -57,7 +57,12 @@ protected:
       EXPECT_EQ(run_exported(python, folder_.file(".")), "");
     }
     std::map<std::string, int> counts;
-    for (const onnx::NodeData& node : onnx::open_onnx(path).value().graph.nodes) counts[node.op_type]++;
+    const onnx::ModelData file = onnx::open_onnx(path).value();
+    for (const onnx::NodeData& node : file.graph.nodes) counts[node.op_type]++;
+    std::string text;
+    for (const auto& [op, count] : counts) text += fmt::format(" {} {}", count, op);
+    RecordProperty("operators", text);
+    if (std::getenv("LUMINAL_EXPORT_KEEP")) fmt::print("{}\n", text);
     return counts;
   }
   TemporaryFolder folder_;

@@ -66,8 +66,8 @@ Held Exporter::bitcast(const Frame& frame, const Node& node) {
       return std::span(std::as_const(*constant->data));
     return std::span<const std::byte>();
   };
-  const bool fixed = std::all_of(node.type().shape.begin(), node.type().shape.end(),
-                                 [](Expr e) { return e.is_constant(); });
+  const bool fixed =
+      std::all_of(node.type().shape.begin(), node.type().shape.end(), [](Expr e) { return e.is_constant(); });
   if (const auto bytes = given(frame.function[node.inputs[0]]); fixed && !bytes.empty()) {
     std::vector<int64_t> extents;
     int64_t count = 1;

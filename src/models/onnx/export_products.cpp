@@ -448,11 +448,18 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
     Groups groups{channels, in};
     for (const WindowAxis& axis : w.axes)
       groups.push_back(axis.element < 0 ? std::vector<int>{} : std::vector{axis.element});
+    // Where no window slides, a product of matrices is as well a convolution: it is one where the weight is
+    // as Conv has it.
+    const bool slides = std::any_of(w.axes.begin(), w.axes.end(), [](const WindowAxis& axis) {
+      return axis.place >= 0 && axis.element >= 0;
+    });
+    if (!slides && weight->axes != groups) continue;
     std::vector<Attribute> attributes = attributes_of(w);
     attributes.push_back(attribute("group", group.empty() ? int64_t(1) : space[size_t(group[0])].value()));
-    const Held kernel = arranged(*weight, groups, space);
-    return result_of(w, channels,
-                     graph_.node("Conv", {base_of(found->second).name, kernel.name}, std::move(attributes)));
+    std::vector<std::string> inputs{base_of(found->second).name, arranged(*weight, groups, space).name};
+    const std::string name = graph_.node("Conv", inputs, attributes);
+    convolutions_[name] = {std::move(inputs), std::move(attributes)};
+    return result_of(w, channels, name);
   }
   return {};
 }

@@ -209,7 +209,11 @@ Held Exporter::float_op(Op op, const std::vector<Held>& x) {
   case Op::neg: return apply("Neg", x);
   case Op::abs: return apply("Abs", x);
   case Op::min: return apply("Min", x);
-  case Op::max: return apply("Max", x);
+  case Op::max: {
+    const auto left = graph_.known(a.name), right = graph_.known(x[1].name);
+    if (right && *right == 0) return apply("Relu", {a});
+    return left && *left == 0 ? apply("Relu", {x[1]}) : apply("Max", x);
+  }
   case Op::floor: return rounded(apply("Floor", x));
   case Op::ceil: return rounded(apply("Ceil", x));
   case Op::round: return rounded(apply("Round", x));
@@ -275,6 +279,7 @@ Held Exporter::op(Op op, std::vector<Held> x) {
   if (op == Op::select) return select(x[0], x[1], x[2]);
   if (op == Op::lt || op == Op::le || op == Op::eq || op == Op::ne) return compare(op, x[0], x[1]);
   if (x[0].dtype == DType::boolean) return bool_op(op, x);
+  if (auto made = of_channels(op, x)) return *made;
   return is_float(x[0].dtype) ? float_op(op, x) : integer_op(op, x);
 }
 

@@ -81,6 +81,9 @@ private:
   Held select(const Held& condition, const Held& a, const Held& b);
   Held op(Op op, std::vector<Held> x);
   Held float_op(Op op, const std::vector<Held>& x);
+  /// A sum, difference or product with one number for each channel, where ONNX has an operator for that or
+  /// for what comes of it: Conv with a bias, BatchNormalization.
+  std::optional<Held> of_channels(Op op, const std::vector<Held>& x);
   Held integer_op(Op op, const std::vector<Held>& x);
   Held bool_op(Op op, const std::vector<Held>& x);
   Held compare(Op op, const Held& a, const Held& b);
@@ -136,14 +139,23 @@ private:
   std::optional<Held> product(const Frame& frame, const Node& node);
   std::optional<Held> window_fold(const Frame& frame, const Node& node);
 
+  /// base (- minus) * times, each of one number for each channel.
+  struct Scaled {
+    Held base;
+    std::optional<Held> minus, times;
+  };
+
   const Module& module_;
   Weight weight_;
   std::source_location where_;
   ExportGraph graph_;
   std::vector<ValueData> inputs_;
   std::map<std::string, std::pair<std::string, size_t>> axis_of_dimension_; // input and axis
-  std::map<std::string, Held> reshaped_from_;                               // by the name of the result
-  std::map<std::string, Held> parameters_;                                  // of the entry
+  std::map<std::string, Scaled> scaled_;                                    // by the name of the result
+  std::map<std::string, std::pair<std::vector<std::string>, std::vector<Attribute>>>
+      convolutions_;                          // the same
+  std::map<std::string, Held> reshaped_from_; // by the name of the result
+  std::map<std::string, Held> parameters_;    // of the entry
 };
 
 /// The module as a file; throws Error before anything is written.
