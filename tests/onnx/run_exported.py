@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tests/onnx/run_exported.py -- files that save_onnx wrote, in ONNX Runtime.
 """Runs exported ONNX files: onnx.checker accepts each, and ONNX Runtime gives what is expected.
 
 usage: run_exported.py FOLDER
@@ -13,7 +14,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
-NARROW = {onnx.TensorProto.BFLOAT16: "u2", onnx.TensorProto.FLOAT8E4M3FN: "u1", onnx.TensorProto.FLOAT8E5M2: "u1"}
+NARROW = {onnx.TensorProto.BFLOAT16: "u2", onnx.TensorProto.FLOAT8E4M3FN: "u1",
+          onnx.TensorProto.FLOAT8E5M2: "u1"}
 
 
 def as_double(model):
@@ -32,7 +34,7 @@ def value_of(given, data):
     name, kind = given.name, given.type.tensor_type.elem_type
     if f"size.{name}" in data:
         return onnxruntime.OrtValue.ortvalue_from_numpy(data[f"size.{name}"])
-    shape = data[f"shape.{name}"]
+    shape = tuple(map(int, data[f"shape.{name}"]))
     if kind in NARROW:
         bits = np.frombuffer(data[f"input.{name}"].tobytes(), NARROW[kind]).reshape(shape)
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, kind)
@@ -49,7 +51,8 @@ def difference(path):
     as_double(model)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                           providers=["CPUExecutionProvider"])
     given = {g.name: value_of(g, data) for g in model.graph.input}
     names = [o.name for o in model.graph.output]
     for name, value in zip(names, session.run_with_ort_values(names, given)):

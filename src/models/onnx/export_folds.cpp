@@ -71,7 +71,7 @@ std::vector<Held> Exporter::fold(const Frame& frame, const Node& node) {
   const IndexSpace space{attr.space, all_axes(rank)};
   std::vector<Held> conditions;
   const HoleValues filled = holes(frame, node, attr.holes, false, space, conditions);
-  if (!attr.where.is_constant(1)) conditions.push_back(index(attr.where, space, filled));
+  if (!attr.where.is_constant(1)) conditions.push_back(condition(attr.where, space, filled));
   const bool empty =
       attr.where.is_constant(0) || std::any_of(attr.reduced.begin(), attr.reduced.end(),
                                                [&](int d) { return attr.space[size_t(d)].is_constant(0); });
@@ -93,7 +93,7 @@ std::vector<Held> Exporter::fold(const Frame& frame, const Node& node) {
     }
     Held moved =
         component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
-    for (const Held& condition : conditions) moved = select(condition, moved, identity);
+    for (const Held& taken : conditions) moved = select(taken, moved, identity);
     Held final = reduce(node, component.op, moved, attr.space, attr.reduced);
     finals.push_back(final);
     // Results keep the axes that they vary with; the others have an extent of 1.
@@ -135,7 +135,7 @@ std::vector<Held> Exporter::scan(const Frame& frame, const Node& node) {
   const Expr taken = attr.reverse     ? attr.exclusive ? lt(at, element) : le(at, element)
                          : attr.exclusive ? lt(element, at)
                                       : le(element, at);
-  const Held condition = index(taken, space);
+  const Held inside = condition(taken, space);
   std::vector<Held> bodies, finals, results;
   for (int c = 0; c < attr.monoid.size(); c++) {
     const MonoidComponent& component = components[size_t(c)];
@@ -150,9 +150,7 @@ std::vector<Held> Exporter::scan(const Frame& frame, const Node& node) {
     Held moved =
         component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
     const Held identity = identity_of(attr.monoid, c);
-    moved = condition.dtype == DType::boolean ? select(condition, moved, identity)
-            : taken.is_constant(1)            ? moved
-                                              : identity;
+    moved = select(inside, moved, identity);
     finals.push_back(reduce(node, component.op, moved, wide, {last}));
     Held result = ranked(finals.back(), rank + 1);
     std::vector<int> labels = all_axes(rank);

@@ -34,11 +34,11 @@ Held Exporter::index(Expr e, const IndexSpace& space, const HoleValues& holes) {
       const std::string range = graph_.node("Range", {graph_.integer(0), end.name, graph_.integer(1)});
       Shape shape(space.axes.size(), Expr(1));
       shape[k] = extent;
-      std::vector<int64_t> text(space.axes.size() - k, 1);
-      text[0] = -1;
       shape.erase(shape.begin(), shape.begin() + long(k));
-      if (text.size() == 1) return {range, DType::i64, shape};
-      return {graph_.node("Reshape", {range, graph_.integers(text)}), DType::i64, shape};
+      if (shape.size() == 1) return {range, DType::i64, shape};
+      std::vector<int64_t> behind(shape.size() - 1);
+      std::iota(behind.begin(), behind.end(), int64_t(1));
+      return {graph_.node("Unsqueeze", {range, graph_.integers(behind)}), DType::i64, shape};
     }
     const auto hole = holes.find(std::string(e.name()));
     if (hole == holes.end()) return dimension(e);
@@ -124,8 +124,12 @@ Held Exporter::reshape(const Held& given, const Shape& shape) {
     sizes = shape_tensor(shape);
     attributes.push_back(attribute("allowzero", int64_t(1)));
   }
-  const Held result{graph_.node("Reshape", {x.name, sizes}, std::move(attributes)), given.dtype, shape};
-  reshaped_from_[result.name] = x;
+  return reshaped({graph_.node("Reshape", {x.name, sizes}, std::move(attributes)), given.dtype, shape}, x);
+}
+
+Held Exporter::reshaped(const Held& result, const Held& from) {
+  const auto earlier = reshaped_from_.find(from.name);
+  reshaped_from_[result.name] = earlier == reshaped_from_.end() ? from : earlier->second;
   return result;
 }
 
@@ -147,7 +151,7 @@ Held Exporter::ranked(const Held& x, size_t rank) {
   std::iota(axes.begin(), axes.end(), int64_t(0));
   Shape shape(axes.size(), Expr(1));
   shape.insert(shape.end(), x.shape.begin(), x.shape.end());
-  return {graph_.node("Unsqueeze", {x.name, graph_.integers(axes)}), x.dtype, shape};
+  return reshaped({graph_.node("Unsqueeze", {x.name, graph_.integers(axes)}), x.dtype, shape}, x);
 }
 
 Held Exporter::full(const Held& x, const Shape& shape) {
@@ -189,7 +193,7 @@ Held Exporter::spread(const Held& x, const std::vector<int>& axes, size_t rank) 
     shape.erase(shape.begin(), shape.begin() + long(lead));
     return {r.name, r.dtype, shape};
   }
-  return {graph_.node("Unsqueeze", {r.name, graph_.integers(missing)}), r.dtype, shape};
+  return reshaped({graph_.node("Unsqueeze", {r.name, graph_.integers(missing)}), r.dtype, shape}, r);
 }
 
 } // namespace luminal::onnx_export

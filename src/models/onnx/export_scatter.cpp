@@ -55,7 +55,7 @@ Held Exporter::scatter(const Frame& frame, const Node& node) {
   std::iota(space.axes.begin(), space.axes.end(), 0);
   std::vector<Held> conditions;
   const HoleValues filled = holes(frame, node, attr.holes, !attr.predicate.is_constant(1), space, conditions);
-  if (!attr.predicate.is_constant(1)) conditions.push_back(index(attr.predicate, space, filled));
+  if (!attr.predicate.is_constant(1)) conditions.push_back(condition(attr.predicate, space, filled));
   Expr place = 0, count = 1, values = 1;
   for (size_t d = 0; d < attr.map.size(); d++) place = place * base_shape[d] + attr.map[d];
   for (const Expr e : base_shape) count *= e;

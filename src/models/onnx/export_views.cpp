@@ -114,7 +114,8 @@ Held Exporter::aligned(const Held& x, const std::vector<int>& labels, size_t ran
     else
       left.push_back(r.shape[k]);
   }
-  if (!gone.empty()) r = {graph_.node("Squeeze", {r.name, graph_.integers(gone)}), r.dtype, left};
+  if (!gone.empty())
+    r = reshaped({graph_.node("Squeeze", {r.name, graph_.integers(gone)}), r.dtype, left}, r);
   return spread(r, read, rank);
 }
 
@@ -227,14 +228,18 @@ Held Exporter::view(const Frame& frame, const Node& node) {
   std::vector<Held> conditions;
   const HoleValues filled = holes(frame, node, view.holes, !view.predicate.is_constant(1), space, conditions);
   Held x = ranked(frame[node.inputs[0]], from.shape.size());
+  Shape source = from.shape; // of x, every extent as it is
   if (!view.predicate.is_constant(1) && view.holes.empty()) {
     Shape stretched = x.shape; // what is padded is there in full
     for (size_t d = 0; d < stretched.size(); d++)
       if (stretched[d].is_constant(1)) stretched[d] = from.shape[d];
     const Held whole = full(x, stretched);
-    if (const auto made = padded(whole, view)) x = *made;
+    if (const auto made = padded(whole, view)) {
+      x = *made;
+      source = x.shape;
+    }
   }
-  if (!view.predicate.is_constant(1)) conditions.push_back(index(view.predicate, space, filled));
+  if (!view.predicate.is_constant(1)) conditions.push_back(condition(view.predicate, space, filled));
   bool masked = !conditions.empty();
   // A broadcast axis has one element.
   bool projection = !masked && view.holes.empty();
@@ -255,23 +260,22 @@ Held Exporter::view(const Frame& frame, const Node& node) {
   if (!projection && !masked && view.holes.empty()) {
     ViewAttr whole = view;
     whole.map = map;
-    const bool same = x.shape.size() == from.shape.size();
-    if (same && is_reshape(module_, from, whole)) return reshape(full(x, from.shape), shape);
+    if (is_reshape(module_, {dtype, source}, whole)) return reshape(full(x, source), shape);
   }
   auto result = axis_by_axis(x, view, filled, masked);
   if (!result) {
     Expr place = 0;
     for (size_t d = 0; d < view.map.size(); d++) place = place * x.shape[d] + view.map[d];
-    Held at = index(place, space, filled), source = reshape(x, {product_of(x.shape)});
+    Held at = index(place, space, filled), line = reshape(x, {product_of(x.shape)});
     if (masked) {
       Held all = conditions[0];
       for (size_t i = 1; i < conditions.size(); i++) all = apply("And", {all, conditions[i]});
-      at = select(all, at, index(source.shape[0]));
-      source = joined(x, fill);
+      at = select(all, at, index(line.shape[0]));
+      line = joined(x, fill);
       masked = false;
     }
     result =
-        Held{graph_.node("Gather", {source.name, at.name}, {attribute("axis", int64_t(0))}), dtype, at.shape};
+        Held{graph_.node("Gather", {line.name, at.name}, {attribute("axis", int64_t(0))}), dtype, at.shape};
   }
   if (!masked) return *result;
   Held all = conditions[0];

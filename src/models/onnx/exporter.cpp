@@ -61,7 +61,8 @@ void Exporter::inputs_and_weights() {
       inputs_.push_back(declare(input.name, input.type.dtype, input.type.shape, false));
       for (size_t d = 0; d < input.type.shape.size(); d++)
         if (const Expr e = input.type.shape[d]; e.is_symbol())
-          axis_of_dimension_.try_emplace(std::string(e.name()), input.name, d);
+          axis_of_dimension_.try_emplace(std::string(e.name()), enter(input.name, input.type.dtype, {}).name,
+                                         d);
     }
     parameters_[input.name] = enter(input.name, input.type.dtype, input.type.shape);
   }
@@ -71,7 +72,7 @@ void Exporter::inputs_and_weights() {
       if (graph_.free_name(name) != name)
         throw Error(
             "save_onnx",
-            fmt::format("dimension {} is no extent of an input, and another value has its name", name),
+            fmt::format("dimension {} is not an extent of an input, and another value has its name", name),
             where_);
       inputs_.push_back(declare(name, DType::i64, {}, false));
     }
@@ -206,6 +207,16 @@ std::vector<Held> Exporter::cond(const Frame& frame, const Node& node) {
 
 std::vector<Held> Exporter::emit(Frame& frame, NodeId id) {
   const Node& node = frame.function[id];
+  // What has no elements is not computed.
+  const auto empty = [](const TensorType& type) {
+    return std::any_of(type.shape.begin(), type.shape.end(), [](Expr e) { return e.is_constant(0); });
+  };
+  if (node.kind != NodeKind::input && node.kind != NodeKind::host && !node.types.empty() &&
+      std::all_of(node.types.begin(), node.types.end(), empty)) {
+    std::vector<Held> results;
+    for (const TensorType& type : node.types) results.push_back(number(type.dtype, 0));
+    return results;
+  }
   switch (node.kind) {
   case NodeKind::input: return {parameters_.at(std::get<InputAttr>(node.attr).name)};
   case NodeKind::constant: return {constant(std::get<ConstantAttr>(node.attr))};
@@ -280,7 +291,7 @@ ModelData Exporter::run() {
   const int64_t opset = ExportGraph::opset_of(model.graph);
   model.opsets[""] = opset;
   model.ir_version = opset > 22 ? 13 : opset > 20 ? 10 : 9;
-  // A dimension that nothing reads is no input.
+  // A dimension that nothing reads is not an input.
   std::erase_if(model.graph.inputs, [&](const ValueData& input) {
     if (parameters_.contains(input.name)) return false;
     return !ExportGraph::reads(model.graph, input.name);

@@ -98,10 +98,16 @@ private:
   /// i64 or bool over the axes of the space; holes are given.
   Held index(Expr e, const IndexSpace& space, const HoleValues& holes = {});
   Held index(Expr e) { return index(e, {}); }
+  /// The same as bool.
+  Held condition(Expr e, const IndexSpace& space, const HoleValues& holes = {}) {
+    const Held x = index(e, space, holes);
+    return x.dtype == DType::boolean ? x : compare(Op::ne, x, number(DType::i64, 0));
+  }
   std::string shape_tensor(const Shape& shape); // i64, one axis
   Held ranked(const Held& x, size_t rank);      // leading extents of 1
   Held full(const Held& x, const Shape& shape); // every extent as it is
   Held reshape(const Held& x, const Shape& shape);
+  Held reshaped(const Held& result, const Held& from); // remembers it: a reshape of a reshape is one
   Held transpose(const Held& x, const std::vector<int>& order);
   /// x, whose axes are these of a space of `rank` axes (in any order), over that space with extents of 1.
   Held spread(const Held& x, const std::vector<int>& axes, size_t rank);
