@@ -74,7 +74,7 @@ def write_onnx(luminal, folder):
     (folder / "w.safetensors").write_bytes(
         struct.pack("<Q", len(header)) + header + struct.pack("<3f", 1, 10, 100))
     shown = luminal("convert", folder / "terms.lum", folder / "terms.onnx", "-i", folder / "w.safetensors")[0]
-    check(shown.decode().startswith(f"{folder / 'terms.onnx'}: 1 nodes, 12 B of weights, opset 20"),
+    check(shown.decode().startswith(f"{folder / 'terms.onnx'}: 1 nodes, 12 bytes of weights, opset 20"),
           f"convert shows {shown!r}")
     answer = json.loads(luminal("convert", folder / "terms.onnx", folder / "again.onnx", "--json")[0])
     check(set(answer) <= documented_words("luminal convert") and answer["nodes"] == 1,

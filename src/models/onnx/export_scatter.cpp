@@ -1,5 +1,6 @@
 // models/onnx/export_scatter.cpp -- integers that fill holes of index maps, and scatters.
 #include "models/onnx/exporter.h"
+#include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -38,7 +39,8 @@ Held Exporter::scatter(const Frame& frame, const Node& node) {
   const Shape base_shape = frame.function[node.inputs[0]].type().shape,
               shape = frame.function[node.inputs[1]].type().shape;
   const DType dtype = node.type().dtype;
-  if (attr.predicate.is_constant(0)) return frame[node.inputs[0]];
+  const bool none = std::any_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(0); });
+  if (none || attr.predicate.is_constant(0)) return frame[node.inputs[0]];
   std::string reduction = "none";
   const bool truth = dtype == DType::boolean;
   if (attr.op) {
