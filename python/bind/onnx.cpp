@@ -112,9 +112,11 @@ void bind_onnx(nb::module_& m) {
       },
       nb::arg("path"), nb::kw_only(), nb::arg("metadata") = std::map<std::string, std::string>{},
       nb::arg("graph") = nb::none(),
-      nb::sig("def save_onnx(path: str | os.PathLike[str], *, metadata: collections.abc.Mapping[str, str] = {}, "
-              "graph: Graph | None = None) -> None"),
-      "Writes the graph's kept values, and all that they depend on, as an ONNX model: inputs and weights under "
+      nb::sig(
+          "def save_onnx(path: str | os.PathLike[str], *, metadata: collections.abc.Mapping[str, str] = {}, "
+          "graph: Graph | None = None) -> None"),
+      "Writes the graph's kept values, and all that they depend on, as an ONNX model: inputs and weights "
+      "under "
       "their names, a state as an input and its next value as the output NAME_next. Throws Error for a term "
       "that ONNX cannot say, before anything is written.");
 }

@@ -6,8 +6,8 @@
 #include "cli/tensor_files.h"
 #include "formats/onnx.h"
 #include "ir/trust.h"
-#include "tensor/effects.h"
 #include "models/onnx/exporter.h"
+#include "tensor/effects.h"
 #include <fmt/format.h>
 #include <iostream>
 

@@ -36,7 +36,8 @@ struct Placement {
 /// channels], 1 or 3 channels; or the weights of a YOLOv8 (.safetensors).
 class VisionModel {
 public:
-  /// size: height and width where the file leaves them open; of a YOLOv8 640 x 640 without it. Throws Error for another kind of input.
+  /// size: height and width where the file leaves them open; of a YOLOv8 640 x 640 without it. Throws Error
+  /// for another kind of input.
   VisionModel(const std::string& path, std::optional<std::array<int64_t, 2>> size, int threads = 0);
   int64_t height() const { return height_; }
   int64_t width() const { return width_; }

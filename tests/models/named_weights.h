@@ -1,4 +1,5 @@
-// models/named_weights.h -- weights and pictures that are a function of their names (tools/module_goldens.py).
+// models/named_weights.h -- weights and pictures that are a function of their names, as those of
+// tools/module_goldens.py are.
 #pragma once
 #include "luminal/nn.h"
 #include <cmath>

@@ -4,8 +4,8 @@
 
 usage: run_exported.py FOLDER
 
-For each NAME.onnx there is NAME.npz with input.X (the bytes), shape.X, size.D (of dimensions that are inputs),
-value.Y and within.Y (what result Y is, and how far it may be from it).
+For each NAME.onnx there is NAME.npz with input.X (the bytes), shape.X, size.D (of dimensions that are
+inputs), value.Y and within.Y (what result Y is, and how far it may be from it).
 """
 import pathlib
 import sys

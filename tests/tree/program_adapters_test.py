@@ -68,8 +68,8 @@ def adapters(luminal, folder):
         check(answer["text"] == alone["text"], f"a draft changes the text: {answer}")
         check(answer["draft"]["count"] == 3 and answer["draft"]["proposed"] > 0, f"chat --draft: {answer}")
         check(draft != GGUF or answer["draft"]["share"] == 1, f"the model as its own draft: {answer}")
-    luminal.refuses(*chat, "--draft", folder / "none.gguf", says="none.gguf: no such file")
-    luminal.refuses(*chat, "--draft-count", "3", code=2, says="it is for --draft")
+    luminal.refuses(*chat[:-1], "--draft", folder / "none.gguf", says="none.gguf: no such file")
+    luminal.refuses(*chat[:-1], "--draft-count", "3", code=2, says="it is for --draft")
     luminal.refuses("chat", GGUF, "Ada", "--chat-template", "chatml", "--lora", folder / "none",
                     says="no such file or folder$")
     luminal.refuses("serve", GGUF, "--port", "0", "--lora", folder / "none", says="no such file or folder$")

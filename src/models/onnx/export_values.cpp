@@ -82,10 +82,10 @@ Held Exporter::rounded(Held x) {
   case DType::u16:
   case DType::i8:
   case DType::u8: x.name = cast_name(cast_name(x.name, x.dtype), held_as(x.dtype)); break;
-  case DType::u4: x = apply("BitwiseAnd", {x, number(x.dtype, 15)}); break;
+  case DType::u4: x = apply("BitwiseAnd", {x, number(DType::i32, 15)}); break;
   case DType::i4: {
-    const Held eight = number(x.dtype, 8);
-    x = apply("Sub", {apply("BitwiseAnd", {apply("Add", {x, eight}), number(x.dtype, 15)}), eight});
+    const Held eight = number(DType::i32, 8);
+    x = apply("Sub", {apply("BitwiseAnd", {apply("Add", {x, eight}), number(DType::i32, 15)}), eight});
     break;
   }
   default: break;
