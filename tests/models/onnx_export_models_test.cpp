@@ -1,7 +1,10 @@
 // models/onnx_export_models_test.cpp -- models as ONNX files: modules and imported files come back with the
 // same results, in operators of ONNX that say what they are.
+#include "formats/model_files.h"
 #include "formats/onnx.h"
 #include "luminal/luminal.h"
+#include "models/convert.h"
+#include "models/llama.h"
 #include "models/onnx_export_support.h"
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -240,6 +243,51 @@ TEST_F(OnnxExportModels, RefusalsComeBeforeTheFile) {
   random_uniform(random_key(h, 1), {4}).keep();
   EXPECT_THAT(refusal(h, path), ::testing::HasSubstr("random"));
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+/// One step of a decoder: its cache is inputs and outputs, packed weights are unpacked in the file.
+TEST_F(OnnxExportModels, LanguageModels) {
+  const std::string builtin = std::string(LUMINAL_SOURCE_DIR) + "/models/builtin/luminal-tales.gguf";
+  models::ConvertOptions smaller;
+  smaller.mixture = models::weight_mixture("Q8_0");
+  models::convert_to_gguf(builtin, folder_.file("q8.gguf"), smaller);
+  const std::string python = peer_python();
+  for (const std::string& path : {builtin, folder_.file("q8.gguf")}) {
+    const ModelFile file = open_model(path).value();
+    const models::Llama model = models::make_llama(file, {.context = 8, .chunk = 4});
+    const std::string to = folder_.file("model.onnx");
+    save_onnx(model.graph, to);
+    const Module module = model.graph.state()->snapshot();
+    Bindings bindings;
+    bindings.symbols = {{"n", 2}, {"past", 0}};
+    for (const NodeId id : module.entry().params) {
+      const auto& input = std::get<InputAttr>(module.entry()[id].attr);
+      HostTensor value;
+      value.dtype = input.type.dtype;
+      for (const Expr e : input.type.shape) value.shape.push_back(e.is_constant() ? e.value() : 2);
+      if (input.role == Role::weight) {
+        const auto bytes = model.graph.state()->data.at(input.name).bytes;
+        value.data.assign(bytes.begin(), bytes.end());
+      } else {
+        value.data.resize(size_t(storage_bytes(value.dtype, value.count())));
+      }
+      if (input.name == "tokens")
+        for (int64_t i = 0; i < 2; i++) store_i64(value.dtype, value.data.data(), i, 40 + i);
+      bindings.inputs[input.name] = std::move(value);
+    }
+    ExportCase each{module, bindings};
+    for (auto& [name, value] : Interpreter(module, bindings).run()) {
+      Expected& e = each.expected[name];
+      e.shape = value.shape;
+      for (int64_t i = 0; i < value.count(); i++) e.values.push_back(value.at(i));
+      e.tolerances.assign(e.values.size(), 1e-3);
+    }
+    ASSERT_EQ(each.expected.at("logits").values.size(), 1024);
+    each.write_expected(folder_.file("model.npz"));
+    if (!python.empty()) {
+      EXPECT_EQ(run_exported(python, folder_.file(".")), "");
+    }
+  }
 }
 
 /// Files that others made: they come back, and have about as many nodes as before.
