@@ -4,7 +4,7 @@
 #include "cli/onnx_program.h"
 #include "cli/program_graph.h"
 #include "cli/tensor_files.h"
-#include "formats/onnx.h"
+#include "formats/onnx_write.h"
 #include "ir/trust.h"
 #include "models/onnx/exporter.h"
 #include "tensor/effects.h"
@@ -14,8 +14,12 @@
 namespace luminal::cli {
 namespace {
 
+void write(const onnx::ModelData& model, const std::string& path) {
+  if (const auto done = onnx::write_onnx(model, path); !done) throw Error(done.error());
+}
+
 /// A module of terms; its weights are in the files, as far as there are any.
-void write_module(const OnnxConversion& a, const TensorFiles& files) {
+onnx::ModelData export_terms(const OnnxConversion& a, const TensorFiles& files) {
   const Module module = parse_module_from(read_text(a.from), a.from, false);
   if (module.functions.empty()) throw Error(fmt::format("{}: there is no function", a.from));
   const auto weight = [&](const std::string& name) -> std::span<const std::byte> {
@@ -35,7 +39,9 @@ void write_module(const OnnxConversion& a, const TensorFiles& files) {
     }
     return view.bytes;
   };
-  onnx_export::save_module(module, weight, a.to);
+  onnx::ModelData model = onnx_export::Exporter(module, weight, std::source_location::current()).run();
+  write(model, a.to);
+  return model;
 }
 
 } // namespace
@@ -46,24 +52,26 @@ int convert_to_onnx(const OnnxConversion& a) {
   progress.update(0.1, "read");
   TensorFiles files;
   for (const std::string& path : a.inputs) files.add(path);
+  onnx::ModelData model;
+  const auto write_graph = [&](const Graph& graph) {
+    model = onnx_export::export_graph(graph);
+    write(model, a.to);
+  };
   if (a.from.ends_with(".lum")) {
-    write_module(a, files);
+    model = export_terms(a, files);
   } else if (is_onnx(a.from)) {
-    save_onnx(open_onnx_model(a.from, files, parse_sizes(a.sizes)).graph, a.to);
+    write_graph(open_onnx_model(a.from, files, parse_sizes(a.sizes)).graph);
   } else {
     auto opened = open_model(a.from);
     if (!opened) throw Error(opened.error());
     const ModelFile file = std::move(*opened);
-    const models::Llama model = models::make_llama(file, llama_options(file, a.context, 128, "f32", "exact"));
-    save_onnx(model.graph, a.to);
+    write_graph(models::make_llama(file, llama_options(file, a.context, 128, "f32", "exact")).graph);
   }
-  const auto written = onnx::open_onnx(a.to);
-  if (!written) throw Error(written.error());
   size_t weights = 0;
-  for (const onnx::TensorData& tensor : written->graph.initializers) weights += tensor.bytes.size();
-  const size_t nodes = written->graph.nodes.size();
+  for (const onnx::TensorData& tensor : model.graph.initializers) weights += tensor.bytes.size();
+  const size_t nodes = model.graph.nodes.size();
   progress.done(fmt::format("{} nodes", nodes));
-  const int64_t opset = written->opsets.at("");
+  const int64_t opset = model.opsets.at("");
   if (a.json)
     std::cout << Json{{"path", a.to}, {"nodes", nodes}, {"weight_bytes", weights}, {"opset", opset}}.dump(
                      2, ' ', false, Json::error_handler_t::replace)

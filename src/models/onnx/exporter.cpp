@@ -299,24 +299,8 @@ ModelData Exporter::run() {
   return model;
 }
 
-void save_module(const Module& module, const Exporter::Weight& weight, const std::string& path,
-                 uint64_t external_above, const std::map<std::string, std::string>& metadata,
-                 std::source_location where) {
-  ModelData model = Exporter(module, weight, where).run();
-  model.metadata = metadata;
-  if (const auto done = onnx::write_onnx(model, path, external_above); !done)
-    throw Error("save_onnx", done.error(), where);
-}
-
-} // namespace luminal::onnx_export
-
-namespace luminal {
-
-void save_onnx(const Graph& graph, const std::string& path, const OnnxSaveOptions& options,
-               std::source_location where) {
+ModelData export_graph(const Graph& graph, std::source_location where) {
   const auto state = graph.state("save_onnx", where);
-  if (!path.ends_with(".onnx"))
-    throw Error("save_onnx", fmt::format("{}: the name must end in .onnx", path), where);
   if (!state->has_results())
     throw Error("save_onnx", "nothing is kept: call keep() on what the model gives back", where);
   const Module module = state->snapshot();
@@ -328,7 +312,21 @@ void save_onnx(const Graph& graph, const std::string& path, const OnnxSaveOption
                   where);
     return found->second.bytes;
   };
-  onnx_export::save_module(module, weight, path, options.external_above, options.metadata, where);
+  return Exporter(module, weight, where).run();
+}
+
+} // namespace luminal::onnx_export
+
+namespace luminal {
+
+void save_onnx(const Graph& graph, const std::string& path, const OnnxSaveOptions& options,
+               std::source_location where) {
+  if (!path.ends_with(".onnx"))
+    throw Error("save_onnx", fmt::format("{}: the name must end in .onnx", path), where);
+  onnx::ModelData model = onnx_export::export_graph(graph, where);
+  model.metadata = options.metadata;
+  if (const auto done = onnx::write_onnx(model, path, options.external_above); !done)
+    throw Error("save_onnx", done.error(), where);
 }
 
 } // namespace luminal

@@ -6,6 +6,7 @@
 // stretch them, and an Expand stands only where one does not.
 #pragma once
 #include "ir/term.h"
+#include "luminal/graph.h"
 #include "models/onnx/export_graph.h"
 #include <functional>
 #include <optional>
@@ -164,11 +165,8 @@ private:
   std::map<std::string, Held> parameters_;    // of the entry
 };
 
-/// The module as a file; throws Error before anything is written.
-void save_module(const Module& module, const Exporter::Weight& weight, const std::string& path,
-                 uint64_t external_above = uint64_t(1) << 30,
-                 const std::map<std::string, std::string>& metadata = {},
-                 std::source_location where = std::source_location::current());
+/// What save_onnx writes; throws Error as it does. The bytes of weights are the graph's.
+ModelData export_graph(const Graph& graph, std::source_location where = std::source_location::current());
 /// The type that holds a value.
 DType held_as(DType type);
 Shape broadcast_of(const std::vector<Held>& x);
