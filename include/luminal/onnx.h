@@ -55,4 +55,20 @@ struct OnnxModel {
 OnnxModel load_onnx(const std::string& path, const OnnxOptions& options = {},
                     std::source_location where = std::source_location::current());
 
+struct OnnxSaveOptions {
+  /// Weights of more bytes than this go to PATH.data beside the model, which must stay there.
+  uint64_t external_above = uint64_t(1) << 30;
+  std::map<std::string, std::string> metadata = {};
+};
+
+/// Writes the graph's kept values, and all that they depend on, as an ONNX model: inputs and weights
+/// under their names, kept values as outputs, a state as an input and its next value as the output
+/// NAME_next; dimensions are named. Sums of products are MatMul or Conv, the largest element and the
+/// sum of windows are MaxPool and AveragePool. docs/onnx.md says what each term becomes. Throws Error
+/// before anything is written: a term that ONNX cannot say (random numbers, functions of the host,
+/// custom kernels, collectives), with its source line; a weight without a value. Throws Error where
+/// the file cannot be written.
+void save_onnx(const Graph& graph, const std::string& path, const OnnxSaveOptions& options = {},
+               std::source_location where = std::source_location::current());
+
 } // namespace luminal

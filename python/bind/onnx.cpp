@@ -1,4 +1,4 @@
-// python/bind/onnx.cpp -- ONNX models as graphs: from_onnx.
+// python/bind/onnx.cpp -- ONNX models as graphs, and back: from_onnx, save_onnx.
 #include "luminal/onnx.h"
 #include "arrays.h"
 #include "bind.h"
@@ -101,6 +101,24 @@ void bind_onnx(nb::module_& m) {
       "Makes the graph of an ONNX file; its weights stay where they are. dims: sizes of the file's dynamic "
       "dimensions by name, a number or (least, greatest); others are 1 to 4096. shapes: of inputs. values: "
       "of inputs that shapes depend on. Throws Error with all operators that are not supported.");
+  m.def(
+      "save_onnx",
+      [](nb::handle path, const std::map<std::string, std::string>& metadata, nb::handle graph) {
+        const auto where = here();
+        Graph g = graph_for("save_onnx", graph, where);
+        check_idle("save_onnx", g.state("save_onnx", where).get(), where);
+        const auto file = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
+        save_onnx(g, file, {.metadata = metadata}, where);
+      },
+      nb::arg("path"), nb::kw_only(), nb::arg("metadata") = std::map<std::string, std::string>{},
+      nb::arg("graph") = nb::none(),
+      nb::sig(
+          "def save_onnx(path: str | os.PathLike[str], *, metadata: collections.abc.Mapping[str, str] = {}, "
+          "graph: Graph | None = None) -> None"),
+      "Writes the graph's kept values, and all that they depend on, as an ONNX model: inputs and weights "
+      "under "
+      "their names, a state as an input and its next value as the output NAME_next. Throws Error for a term "
+      "that ONNX cannot say, before anything is written.");
 }
 
 } // namespace luminal::python

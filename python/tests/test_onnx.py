@@ -1,4 +1,4 @@
-# python/tests/test_onnx.py -- from_onnx: a file as a graph, run on numpy arrays.
+# python/tests/test_onnx.py -- from_onnx: a file as a graph, run on numpy arrays; save_onnx: back.
 import pathlib
 import struct
 import tempfile
@@ -68,6 +68,20 @@ class Onnx(unittest.TestCase):
             self.assertEqual(made.inputs["x"].shape, (4, 3))
             self.assertEqual(made(x)[0].shape, (4, 2))
         self.assertEqual(pl.from_onnx(self.path, dims={"n": (2, 8)}).inputs["x"].shape[0].high, 8)
+
+    def test_a_graph_is_a_file(self):
+        made = pl.from_onnx(self.path, dims={"n": (1, 8)})
+        again = self.path.with_name("again.onnx")
+        pl.save_onnx(again, graph=made.graph, metadata={"author": "nobody"})
+        back = pl.from_onnx(again, dims={"n": (1, 8)})
+        self.assertEqual(back.metadata, {"author": "nobody"})
+        x = np.random.randn(5, 3).astype("f4")
+        for wanted, got in zip(sorted(made.outputs), sorted(back.outputs)):
+            self.assertEqual(wanted, got)
+        for wanted, got in zip(made(x), [dict(zip(back.outputs, back(x)))[name] for name in made.outputs]):
+            np.testing.assert_allclose(got, wanted, rtol=1e-6)
+        with self.assertRaisesRegex(pl.Error, "must end in .onnx"):
+            pl.save_onnx(self.path.with_name("again.bin"), graph=made.graph)
 
     def test_mistakes_are_named(self):
         made = pl.from_onnx(self.path)

@@ -5,11 +5,13 @@
 #include "cli/common.h"
 #include "cli/lora_options.h"
 #include "cli/program_graph.h"
+#include "cli/run_draft.h"
 #include "models/chat_format.h"
 #include "models/generator.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <iostream>
+#include <optional>
 #include <random>
 #include <unistd.h>
 
@@ -19,9 +21,9 @@ namespace {
 using namespace models;
 
 struct ChatArguments {
-  std::string model, system, message, chat_template, cache_type = "f32", activations = "exact";
+  std::string model, system, message, chat_template, cache_type = "f32", activations = "exact", draft;
   std::vector<std::string> adapters;
-  int64_t count = -1, context = 0, seed = -1;
+  int64_t count = -1, context = 0, seed = -1, draft_count = 4;
   int threads = 0;
   bool json = false, no_cache = false, show_prompt = false;
   SamplerOptions sampler;
@@ -29,8 +31,10 @@ struct ChatArguments {
 
 class Conversation {
 public:
-  Conversation(const ModelFile& file, Generator& generator, const ChatArguments& a)
-      : file_(file), generator_(generator), a_(a), format_(file, a.chat_template), sampler_(a.sampler) {
+  /// draft: proposes tokens, or null.
+  Conversation(const ModelFile& file, Generator& generator, const ChatArguments& a, Draft* draft)
+      : file_(file), generator_(generator), a_(a), draft_(draft), format_(file, a.chat_template),
+        sampler_(a.sampler) {
     if (!a.system.empty()) messages_.push_back(chat_message("system", a.system));
   }
 
@@ -61,7 +65,8 @@ public:
         [&](int32_t token) {
           show(decoder.push(token));
           return !interrupt_requested();
-        });
+        },
+        nullptr, draft_);
     show(decoder.finish());
     if (!quiet) std::cout << std::endl;
     messages_.push_back(chat_message("assistant", answer));
@@ -77,6 +82,7 @@ private:
   const ModelFile& file_;
   Generator& generator_;
   const ChatArguments& a_;
+  Draft* draft_;
   ChatFormat format_;
   Sampler sampler_;
   jinja::List messages_;
@@ -97,20 +103,29 @@ int chat(ChatArguments& a) {
   options.compile.cache = !a.no_cache;
   options.compile.stop = interrupt_requested;
   a.sampler.seed = a.seed >= 0 ? uint64_t(a.seed) : std::random_device{}();
-  announce_memory(file.path, Generator::estimate(file, options.model), "",
-                  "A smaller --ctx or --cache-type f16 needs less");
+  Generator::Estimate estimate = Generator::estimate(file, options.model);
+  std::optional<RunDraft> draft;
+  if (!a.draft.empty()) {
+    draft.emplace(a.draft, a.draft_count, file, options);
+    estimate = draft->estimate();
+  }
+  announce_memory(file.path, estimate, "", "A smaller --ctx or --cache-type f16 needs less");
   Generator generator(file, options);
+  if (draft) draft->compile(a.sampler, int64_t(a.sampler.seed >> 1));
   catch_interrupts();
-  Conversation conversation(file, generator, a);
+  Conversation conversation(file, generator, a, draft ? draft->get() : nullptr);
   if (!a.message.empty()) {
     const std::string text = conversation.ask(a.message, a.json);
-    if (a.json)
-      std::cout << Json{{"model", a.model},
-                        {"text", text},
-                        {"stop_reason", std::string(to_string(conversation.reason()))},
-                        {"seed", a.sampler.seed}}
-                       .dump(2, ' ', false, Json::error_handler_t::replace)
-                << std::endl;
+    if (a.json) {
+      Json json{{"model", a.model},
+                {"text", text},
+                {"stop_reason", std::string(to_string(conversation.reason()))},
+                {"seed", a.sampler.seed}};
+      if (draft) json["draft"] = draft->json();
+      std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    } else if (draft) {
+      print_stderr("{}\n", draft->line());
+    }
     return conversation.reason() == StopReason::interrupted ? interrupted : ok;
   }
   if (a.json) throw UsageError("--json needs a message: luminal chat MODEL MESSAGE --json");
@@ -132,6 +147,7 @@ int chat(ChatArguments& a) {
       print_stderr("the context of {} tokens is full; --ctx makes it larger, /new begins anew\n",
                    generator.model().context);
   }
+  if (draft) print_stderr("{}\n", draft->line());
   return std::cout ? ok : failed;
 }
 
@@ -209,9 +225,18 @@ void add_chat(CLI::App& app, int& exit_code) {
       ->check(one_of(activations_names()))
       ->capture_default_str();
   add_lora_option(*verb, a->adapters);
+  verb->add_option(
+      "--draft,--model-draft", a->draft,
+      "A small model with the same tokenizer proposes tokens, which this one checks several at a time");
+  verb->add_option("--draft-count,--draft-max", a->draft_count, "With --draft: tokens in one proposal")
+      ->check(whole(1, 64))
+      ->capture_default_str();
   verb->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
-  verb->add_flag("--json", a->json, "One JSON object: model, text, stop_reason, seed");
-  verb->callback([a, &exit_code] { exit_code = chat(*a); });
+  verb->add_flag("--json", a->json, "One JSON object: model, text, stop_reason, seed, draft");
+  verb->callback([a, verb, &exit_code] {
+    if (a->draft.empty()) refuse_options(*verb, {"--draft-count"}, "it is for --draft");
+    exit_code = chat(*a);
+  });
 }
 
 void add_tokenize(CLI::App& app, int& exit_code) {

@@ -1,5 +1,6 @@
 // cli/convert_files.cpp -- luminal quantize, luminal convert: models in fewer bits, and in other formats.
 #include "base/file.h"
+#include "cli/convert_onnx.h"
 #include "cli/lora_options.h"
 #include "cli/model_verbs.h"
 #include "models/convert.h"
@@ -97,17 +98,43 @@ void add_convert(CLI::App& app, int& exit_code) {
   });
 
   auto c = std::make_shared<ConvertArguments>();
+  auto o = std::make_shared<OnnxConversion>();
   auto* convert =
-      app.add_subcommand("convert", "Write a model in another format: GGUF or a Hugging Face folder");
+      app.add_subcommand("convert", "Write a model in another format: GGUF, a Hugging Face folder, ONNX");
   convert->footer(
-      "A name that ends in .gguf becomes a GGUF file, another one a folder with model.safetensors.");
-  convert->add_option("from", c->from, "A GGUF file, a safetensors file or a Hugging Face folder")
+      "A name that ends in .gguf becomes a GGUF file, one that ends in .onnx an ONNX file, another "
+      "one a folder with model.safetensors.");
+  convert
+      ->add_option("from", c->from,
+                   "A GGUF file, a safetensors file or a Hugging Face folder; for ONNX also an ONNX file or "
+                   "terms in text form (.lum)")
       ->required();
-  convert->add_option("to", c->to, "The GGUF file or the folder to write")->required();
+  convert->add_option("to", c->to, "The GGUF file, the ONNX file or the folder to write")->required();
   convert->add_option("--type", c->type,
                       "What the matrices become (default: as they are; blocks become BF16 in a folder)");
+  convert
+      ->add_option(
+          "--inputs,-i", o->inputs,
+          "For ONNX: weights of terms, or inputs that fix the shapes of an ONNX model: .safetensors, "
+          ".npz or .npy; may be repeated")
+      ->allow_extra_args(false);
+  convert->add_option("--size", o->sizes, "For ONNX: a size of a dimension of an ONNX model: batch=1")
+      ->allow_extra_args(false);
+  convert->add_option("-c,--ctx", o->context, "For ONNX: positions of the context, as for luminal run")
+      ->check(whole(0, int64_t(1) << 30));
   add_common(*convert, *c);
-  convert->callback([c, &exit_code] { exit_code = run(*c, !c->to.ends_with(".gguf")); });
+  convert->callback([c, o, convert, &exit_code] {
+    if (!c->to.ends_with(".onnx")) {
+      refuse_options(*convert, {"--inputs", "--size", "--ctx"}, "it is for ONNX, and " + c->to + " is not");
+      exit_code = run(*c, !c->to.ends_with(".gguf"));
+      return;
+    }
+    refuse_options(*convert, {"--type", "--lora", "--threads"}, "it is not for ONNX");
+    o->from = c->from;
+    o->to = c->to;
+    o->json = c->json;
+    exit_code = convert_to_onnx(*o);
+  });
 }
 
 } // namespace luminal::cli

@@ -1,4 +1,4 @@
-// cli/run_draft.h -- `luminal run --draft MODEL`: the small model that proposes tokens.
+// cli/run_draft.h -- --draft MODEL of `luminal run` and `chat`: the small model that proposes tokens.
 #pragma once
 #include "cli/common.h"
 #include "models/draft.h"

@@ -12,7 +12,10 @@ const std::vector<std::string> fits{"stretch", "crop", "letterbox", "corner"};
 } // namespace
 
 void add_vision_options(CLI::App& verb, VisionArguments& a) {
-  verb.add_option("model", a.model, "An ONNX file with a picture as its input")->required();
+  verb.add_option("model", a.model,
+                  "An ONNX file with a picture as its input; detect: or the weights of a "
+                  "YOLOv8 (.safetensors)")
+      ->required();
   verb.add_option("image", a.images, "Pictures: PNG, JPEG, BMP, PNM, GIF")->required();
   verb.add_option("--labels", a.labels, "File with the name of a class a line; coco: the 80 of COCO");
   verb.add_option("--preset", a.preset, "What the model's numbers are; what stands below changes it")

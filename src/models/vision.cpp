@@ -3,11 +3,14 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "formats/onnx.h"
+#include "luminal/files.h"
+#include "luminal/yolo.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace luminal::models {
@@ -64,7 +67,33 @@ std::vector<std::string> pixel_presets() {
   return names;
 }
 
+/// YOLOv8 from a file of its weights: the sizes of the network are those of the weights.
+void VisionModel::open_yolo(const std::string& path, std::optional<std::array<int64_t, 2>> size) {
+  std::tie(height_, width_) =
+      size ? std::pair((*size)[0], (*size)[1]) : std::pair<int64_t, int64_t>(640, 640);
+  if (height_ % 32 != 0 || width_ % 32 != 0)
+    throw Error(fmt::format("{}: a YOLOv8 takes sides that are multiples of 32, --size says {}x{}", path,
+                            height_, width_));
+  channels_ = 3;
+  name_ = "images";
+  const YoloV8 yolo(nn::Scope(model_.graph), yolo_config_of(path));
+  Tensor x = model_.graph.tensor({1, 3, height_, width_}, DType::f32, name_), y = yolo(x).keep();
+  const LoadReport report = load(model_.graph, path, {.strict = false, .convert = true});
+  for (const std::string& name : report.missing)
+    if (!name.ends_with("num_batches_tracked")) // how often it was trained: nothing reads it
+      throw Error(fmt::format("{}: there is no {}", path, name));
+  if (!report.mismatching.empty())
+    throw Error(fmt::format("{}: {}: {}", path, report.mismatching[0].name, report.mismatching[0].reason));
+  model_.inputs = {{name_, x}};
+  model_.outputs = {{"output0", y}};
+}
+
 VisionModel::VisionModel(const std::string& path, std::optional<std::array<int64_t, 2>> size, int threads) {
+  if (path.ends_with(".safetensors")) {
+    open_yolo(path, size);
+    model_.graph.compile({.threads = threads});
+    return;
+  }
   const auto file = onnx::open_onnx(path);
   if (!file) throw Error(file.error());
   std::vector<const onnx::ValueData*> inputs;

@@ -33,10 +33,11 @@ struct Placement {
 };
 
 /// An ONNX model of one picture as its input, f32 or u8 [1, channels, height, width] or [1, height, width,
-/// channels], 1 or 3 channels.
+/// channels], 1 or 3 channels; or the weights of a YOLOv8 (.safetensors).
 class VisionModel {
 public:
-  /// size: height and width where the file leaves them open. Throws Error for another kind of input.
+  /// size: height and width where the file leaves them open; of a YOLOv8 640 x 640 without it. Throws Error
+  /// for another kind of input.
   VisionModel(const std::string& path, std::optional<std::array<int64_t, 2>> size, int threads = 0);
   int64_t height() const { return height_; }
   int64_t width() const { return width_; }
@@ -47,6 +48,8 @@ public:
   Placement run(const Image& image, const PixelOptions& options);
 
 private:
+  void open_yolo(const std::string& path, std::optional<std::array<int64_t, 2>> size);
+
   OnnxModel model_;
   std::string name_;
   int64_t height_ = 0, width_ = 0, channels_ = 0;

@@ -185,7 +185,9 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
   const auto graph = graph_of("host_call", {&inputs[0]}, where);
   const auto ids = ids_of("host_call", graph, inputs, where);
   const NodeId node = build("host_call", graph, where, [&](FunctionBuilder& b) {
-                        return b.add(HostAttr{name, "", types_of(outputs)}, ids, {}, where);
+                        const NodeId made = b.add(HostAttr{name, "", types_of(outputs)}, ids, {}, where);
+                        b.origin(made, "host_call" + maker_text(*graph, where));
+                        return made;
                       }).id();
   return results_of("host_call", graph, node, outputs.size(), where);
 }
@@ -211,7 +213,9 @@ std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, cons
   for (Dim integer : kernel.integers) attr.grid.push_back(to_expr(integer));
   attr.results = types_of(kernel.outputs);
   const NodeId node = build("custom_kernel", state, where, [&](FunctionBuilder& b) {
-                        return b.add(attr, ids, {}, where);
+                        const NodeId made = b.add(attr, ids, {}, where);
+                        b.origin(made, "custom_kernel" + maker_text(*state, where));
+                        return made;
                       }).id();
   return results_of("custom_kernel", state, node, kernel.outputs.size(), where);
 }

@@ -242,7 +242,9 @@ Tensor add_effect(std::string_view op, const Tensor& x, HostAttr attr, Where whe
   if (graph->outer)
     throw Error(op, "inside of a loop or function nothing can be shown: give the value out of it", where);
   Tensor shown = build(op, graph, where, [&](FunctionBuilder& b) {
-    return b.get(b.add(std::move(attr), {x.id()}, {}, where), 0);
+    const NodeId made = b.add(std::move(attr), {x.id()}, {}, where);
+    b.origin(made, std::string(op) + maker_text(*graph, where));
+    return b.get(made, 0);
   });
   graph->effects.push_back(shown.id());
   return shown;

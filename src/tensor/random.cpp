@@ -26,11 +26,18 @@ Expr flat_index(const Shape& shape) {
   return flat;
 }
 
+/// The leaf, with the user's line for messages.
+NodeId random_leaf(FunctionBuilder& b, std::string_view op, const Tensor& key, RandomAttr attr, Where where) {
+  const NodeId made = b.add(std::move(attr), {key.id()}, {}, where);
+  b.origin(made, std::string(op) + maker_text(*key.graph(), where));
+  return made;
+}
+
 /// Word `word` of `words` for each element: u32, or f32 in [0, 1).
 Tensor draw(std::string_view op, const Tensor& key, const Shape& shape, DType type, int words, int word,
             Where where) {
   return build(op, key.graph(), where, [&](FunctionBuilder& b) {
-    return b.add(RandomAttr{flat_index(shape) * words + word, {type, shape}}, {key.id()}, {}, where);
+    return random_leaf(b, op, key, {flat_index(shape) * words + word, {type, shape}}, where);
   });
 }
 
@@ -149,8 +156,8 @@ Tensor child_key(const Tensor& key, Dim place, Where where) {
     throw Error("child_key", fmt::format("place {} may be negative", place.to_string()), where);
   return build("child_key", key.graph(), where, [&](FunctionBuilder& b) {
     const Expr word = axis_symbol(0, 2);
-    return b.add(RandomAttr{Expr(int64_t(1) << 62) + to_expr(place) * 4 + word, {DType::u32, {2}}},
-                 {key.id()}, {}, where);
+    return random_leaf(b, "child_key", key,
+                       {Expr(int64_t(1) << 62) + to_expr(place) * 4 + word, {DType::u32, {2}}}, where);
   });
 }
 
@@ -227,7 +234,7 @@ Tensor random_int(const Tensor& key, Dims dims, int64_t low, int64_t high, DType
     if (range <= uint64_t(1) << 32) { // the upper half of (64 random bits) * range
       auto word = [&](int w) {
         return b.cast(
-            b.add(RandomAttr{flat_index(shape) * 2 + w, {DType::u32, shape}}, {key.id()}, {}, where),
+            random_leaf(b, "random_int", key, {flat_index(shape) * 2 + w, {DType::u32, shape}}, where),
             DType::u64);
       };
       NodeId low_part = b.map(Op::shr, {b.map(Op::mul, {word(1), number(range)}), number(32)});

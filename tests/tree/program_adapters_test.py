@@ -59,6 +59,17 @@ def adapters(luminal, folder):
                     says="--lora .*first:much: a number is expected behind the colon, such as 0.5, not much$")
     luminal.refuses("run", FOLDER, "Ada", "--lora", f"{folder / 'first'}:", code=2,
                     says="a number is expected behind the colon, such as 0.5, not nothing$")
+    # A draft changes no text, whether it is often right or seldom.
+    chat = ("chat", GGUF, "Ada", "--chat-template", "chatml", "--temp", "0", "-n", "12", "--json")
+    alone = json.loads(luminal(*chat)[0])
+    check("draft" not in alone, f"chat without a draft: {alone}")
+    for draft in (GGUF, folder / "merged.gguf"):
+        answer = json.loads(luminal(*chat, "--draft", draft, "--draft-count", "3")[0])
+        check(answer["text"] == alone["text"], f"a draft changes the text: {answer}")
+        check(answer["draft"]["count"] == 3 and answer["draft"]["proposed"] > 0, f"chat --draft: {answer}")
+        check(draft != GGUF or answer["draft"]["share"] == 1, f"the model as its own draft: {answer}")
+    luminal.refuses(*chat[:-1], "--draft", folder / "none.gguf", says="none.gguf: no such file")
+    luminal.refuses(*chat[:-1], "--draft-count", "3", code=2, says="it is for --draft")
     luminal.refuses("chat", GGUF, "Ada", "--chat-template", "chatml", "--lora", folder / "none",
                     says="no such file or folder$")
     luminal.refuses("serve", GGUF, "--port", "0", "--lora", folder / "none", says="no such file or folder$")

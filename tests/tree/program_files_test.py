@@ -58,6 +58,47 @@ def write_models(luminal, folder):
     check(sorted(os.listdir(folder)) == before, f"a full disk leaves {sorted(os.listdir(folder))}")
 
 
+TERMS = """fn @main(%x: f32[2, 3], weight %w: f32[3]) {
+  %b = view %w [i: 2, j: 3] -> [j]
+  %y = mul %x, %b
+  return y = %y
+}
+"""
+
+
+def write_onnx(luminal, folder):
+    """convert to ONNX: terms, a language model and an ONNX file; one line and no file where it fails."""
+    folder.mkdir()
+    (folder / "terms.lum").write_text(TERMS)
+    header = json.dumps({"w": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}}).encode()
+    (folder / "w.safetensors").write_bytes(
+        struct.pack("<Q", len(header)) + header + struct.pack("<3f", 1, 10, 100))
+    shown = luminal("convert", folder / "terms.lum", folder / "terms.onnx", "-i", folder / "w.safetensors")[0]
+    check(shown.decode().startswith(f"{folder / 'terms.onnx'}: 1 nodes, 12 bytes of weights, opset 20"),
+          f"convert shows {shown!r}")
+    answer = json.loads(luminal("convert", folder / "terms.onnx", folder / "again.onnx", "--json")[0])
+    check(set(answer) <= documented_words("luminal convert") and answer["nodes"] == 1,
+          f"convert to ONNX --json: {answer}")
+    answer = json.loads(luminal("convert", MODEL, folder / "model.onnx", "--ctx", "64", "--json")[0])
+    check(answer["nodes"] > 20 and answer["weight_bytes"] > 1000, f"a language model as ONNX: {answer}")
+    luminal("inspect", folder / "model.onnx")
+
+    before = sorted(os.listdir(folder))
+    luminal.refuses("convert", folder / "terms.lum", folder / "x.onnx",
+                    says="weight w is missing: the files of --inputs have none")
+    luminal.refuses("convert", folder / "absent.onnx", folder / "x.onnx", says="absent.onnx")
+    luminal.refuses("convert", folder / "w.safetensors", folder / "x.onnx", says="w.safetensors")
+    luminal.refuses("convert", folder / "again.onnx", folder / "no" / "x.onnx", says="no/x.onnx")
+    luminal.refuses("convert", MODEL, folder / "x.onnx", "--type", "F16", code=2, says="it is not for ONNX")
+    luminal.refuses("convert", MODEL, folder / "x.gguf", "--ctx", "64", code=2, says="it is for ONNX")
+    full = subprocess.run(["bash", "-c", 'trap "" XFSZ; ulimit -f 16; exec "$@"', "sh", luminal.program,
+                           "convert", MODEL, folder / "full.onnx"], capture_output=True, text=True,
+                          env=luminal.environment, check=False)
+    check(full.returncode == 1 and "full.onnx: " in full.stderr.strip().splitlines()[-1],
+          f"a full disk: {full.returncode} {full.stderr!r}")
+    check(sorted(os.listdir(folder)) == before, f"failures leave {sorted(os.listdir(folder))}")
+
+
 def save_bert(folder):
     """A random BERT model of two layers as a folder."""
     generator = random.Random(3)
@@ -163,6 +204,7 @@ def main():
         folder = pathlib.Path(name)
         luminal = Luminal(sys.argv[1], folder / "cache")
         write_models(luminal, folder / "files")
+        write_onnx(luminal, folder / "onnx")
         embed_texts(luminal, folder / "bert")
         serve_embeddings(luminal, folder / "bert")
     return 1 if failures else 0

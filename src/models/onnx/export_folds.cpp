@@ -1,0 +1,201 @@
+// models/onnx/export_folds.cpp -- folds, scans and sorts.
+//
+// A monoid over several values is one reduction after the other: its result is the sum (largest, ...) of
+// its elements, each moved into the frame of the final result, and those of earlier components are known
+// by then.
+#include "base/check.h"
+#include "models/onnx/exporter.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <numeric>
+
+namespace luminal::onnx_export {
+namespace {
+
+std::vector<int> all_axes(size_t rank) {
+  std::vector<int> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+} // namespace
+
+Held Exporter::identity_of(const Monoid& monoid, int component) {
+  const DType type = monoid.components()[size_t(component)].dtype;
+  return is_float(type) ? number(type, monoid.identity(component))
+                        : integer_of(type, monoid.identity_integer(component));
+}
+
+Held Exporter::reduce(const Node& node, Op op, const Held& x, const Shape& space,
+                      const std::vector<int>& axes) {
+  // Where the value does not vary along an axis, it counts as often as the axis is long.
+  Held r = ranked(x, space.size());
+  Shape stretched = r.shape;
+  std::vector<int64_t> along;
+  for (const int axis : axes) {
+    if (op == Op::add || op == Op::mul) stretched[size_t(axis)] = space[size_t(axis)];
+    if (!stretched[size_t(axis)].is_constant(1)) along.push_back(axis);
+  }
+  if (along.empty()) return r;
+  r = full(r, stretched);
+  const DType type = x.dtype;
+  std::string name = r.name;
+  const bool truth = type == DType::boolean;
+  const char* word = nullptr;
+  switch (op) {
+  case Op::add: word = "ReduceSum"; break;
+  case Op::mul: word = "ReduceProd"; break;
+  case Op::max: word = "ReduceMax"; break;
+  case Op::min: word = "ReduceMin"; break;
+  case Op::bit_or: word = truth ? "ReduceMax" : nullptr; break;
+  case Op::bit_and: word = truth ? "ReduceMin" : nullptr; break;
+  default: break;
+  }
+  if (!word || (truth && (op == Op::add || op == Op::mul)))
+    refuse(node, fmt::format("ONNX has no reduction by {} of {}", to_string(op), to_string(type)));
+  const bool turned = type == DType::u64 && (op == Op::max || op == Op::min);
+  const Held half = integer_of(DType::i64, INT64_MIN);
+  if (turned) name = apply("BitwiseXor", {{name, DType::i64, {}}, half}).name;
+  name = graph_.node(word, {name, graph_.integers(along)}, {attribute("keepdims", int64_t(1))});
+  if (turned) name = apply("BitwiseXor", {{name, DType::i64, {}}, half}).name;
+  r.name = name;
+  for (const int64_t axis : along) r.shape[size_t(axis)] = 1;
+  return op == Op::add || op == Op::mul ? rounded(r) : r;
+}
+
+std::vector<Held> Exporter::fold(const Frame& frame, const Node& node) {
+  const auto& attr = std::get<FoldAttr>(node.attr);
+  const size_t rank = attr.space.size();
+  const IndexSpace space{attr.space, all_axes(rank)};
+  std::vector<Held> conditions;
+  const HoleValues filled = holes(frame, node, attr.holes, false, space, conditions);
+  if (!attr.where.is_constant(1)) conditions.push_back(condition(attr.where, space, filled));
+  const bool empty =
+      attr.where.is_constant(0) || std::any_of(attr.reduced.begin(), attr.reduced.end(),
+                                               [&](int d) { return attr.space[size_t(d)].is_constant(0); });
+  std::vector<Held> bodies, finals, results;
+  for (int c = 0; c < attr.monoid.size(); c++) {
+    const MonoidComponent& component = attr.monoid.components()[size_t(c)];
+    const Held identity = identity_of(attr.monoid, c);
+    if (empty) {
+      finals.push_back(identity);
+      results.push_back(identity);
+      bodies.push_back(identity);
+      continue;
+    }
+    bodies.push_back(spread(frame[node.inputs[size_t(c)]], attr.body_axes[size_t(c)], rank));
+    std::vector<Held> leaves{bodies.back()};
+    for (int j = 0; j < c; j++) {
+      leaves.push_back(bodies[size_t(j)]);
+      leaves.push_back(finals[size_t(j)]);
+    }
+    Held moved =
+        component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
+    for (const Held& taken : conditions) moved = select(taken, moved, identity);
+    Held final = reduce(node, component.op, moved, attr.space, attr.reduced);
+    finals.push_back(final);
+    // Results keep the axes that they vary with; the others have an extent of 1.
+    std::vector<int> kept = result_axes(attr, c), labels(rank, -1);
+    for (size_t k = 0; k < kept.size(); k++) labels[size_t(kept[k])] = int(k);
+    results.push_back(aligned(final, labels, kept.size()));
+  }
+  return results;
+}
+
+std::vector<Held> Exporter::scan(const Frame& frame, const Node& node) {
+  const auto& attr = std::get<ScanAttr>(node.attr);
+  const size_t rank = attr.space.size();
+  const Expr extent = attr.space[size_t(attr.axis)];
+  const auto with_axes = [&](const Held& x, int c) {
+    const std::vector<int> kept = result_axes(attr, c);
+    std::vector<int> labels(rank, -1);
+    for (size_t k = 0; k < kept.size(); k++) labels[size_t(kept[k])] = int(k);
+    return aligned(ranked(x, rank), labels, kept.size());
+  };
+  const auto& components = attr.monoid.components();
+  if (components.size() == 1 && components[0].op == Op::add) {
+    const Held x = spread(frame[node.inputs[0]], attr.body_axes[0], rank);
+    Shape stretched = ranked(x, rank).shape;
+    stretched[size_t(attr.axis)] = extent;
+    const Held line = full(x, stretched);
+    const Held sums{graph_.node("CumSum", {line.name, graph_.integer(attr.axis)},
+                                {attribute("exclusive", int64_t(attr.exclusive)),
+                                 attribute("reverse", int64_t(attr.reverse))}),
+                    x.dtype, stretched};
+    return {with_axes(rounded(sums), 0)};
+  }
+  // Every prefix is a fold of its own: over one more axis, behind the others, of the elements up to it.
+  Shape wide = attr.space;
+  wide.push_back(extent);
+  const int last = int(rank);
+  const IndexSpace space{wide, all_axes(rank + 1)};
+  const Expr at = axis_symbol(attr.axis, extent), element = axis_symbol(last, extent);
+  const Expr taken = attr.reverse     ? attr.exclusive ? lt(at, element) : le(at, element)
+                         : attr.exclusive ? lt(element, at)
+                                      : le(element, at);
+  const Held inside = condition(taken, space);
+  std::vector<Held> bodies, finals, results;
+  for (int c = 0; c < attr.monoid.size(); c++) {
+    const MonoidComponent& component = components[size_t(c)];
+    std::vector<int> axes = attr.body_axes[size_t(c)];
+    std::replace(axes.begin(), axes.end(), attr.axis, last);
+    bodies.push_back(spread(frame[node.inputs[size_t(c)]], axes, rank + 1));
+    std::vector<Held> leaves{bodies.back()};
+    for (int j = 0; j < c; j++) {
+      leaves.push_back(bodies[size_t(j)]);
+      leaves.push_back(finals[size_t(j)]);
+    }
+    Held moved =
+        component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
+    const Held identity = identity_of(attr.monoid, c);
+    moved = select(inside, moved, identity);
+    finals.push_back(reduce(node, component.op, moved, wide, {last}));
+    Held result = ranked(finals.back(), rank + 1);
+    std::vector<int> labels = all_axes(rank);
+    labels.push_back(-1);
+    results.push_back(with_axes(aligned(result, labels, rank), c));
+  }
+  return results;
+}
+
+std::vector<Held> Exporter::sort(const Frame& frame, const Node& node) {
+  const auto& attr = std::get<SortAttr>(node.attr);
+  const Shape& shape = frame.function[node.inputs[0]].type().shape;
+  const DType type = frame.function[node.inputs[0]].type().dtype;
+  std::vector<Held> values;
+  for (const NodeId input : node.inputs) values.push_back(full(frame[input], shape));
+  if (shape[size_t(attr.axis)].is_constant(0) || shape[size_t(attr.axis)].is_constant(1)) return values;
+  const std::string count = shape_tensor({shape[size_t(attr.axis)]});
+  const auto order = [&](const Held& keys, bool descending) {
+    return graph_.nodes("TopK", {keys.name, count}, 2,
+                        {attribute("axis", int64_t(attr.axis)), attribute("largest", int64_t(descending)),
+                         attribute("sorted", int64_t(1))})[1];
+  };
+  const auto at = [&](const Held& x, const std::string& places) {
+    return with(x, graph_.node("GatherElements", {x.name, places}, {attribute("axis", int64_t(attr.axis))}));
+  };
+  Held keys = values[0];
+  std::string places;
+  if (type == DType::boolean)
+    keys = {cast_name(keys.name, DType::i32), DType::i32, shape};
+  else if (type == DType::u64)
+    keys = apply("BitwiseXor", {keys, integer_of(DType::i64, INT64_MIN)});
+  if (!is_float(type)) {
+    places = order(keys, attr.descending);
+  } else {
+    // NaN are last. They have the key of the last number, and a second, stable sort parts the two.
+    const Held nan = apply("IsNaN", {keys}, DType::boolean);
+    const double infinity = std::numeric_limits<double>::infinity();
+    places = order(select(nan, number(type, attr.descending ? -infinity : infinity), keys), attr.descending);
+    const Held late = at({cast_name(nan.name, DType::i32), DType::i32, shape}, places);
+    const Held first{places, DType::i64, shape};
+    places = at(first, order(late, false)).name;
+  }
+  std::vector<Held> sorted;
+  for (const Held& value : values) sorted.push_back(at(value, places));
+  return sorted;
+}
+
+} // namespace luminal::onnx_export
