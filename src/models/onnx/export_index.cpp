@@ -167,11 +167,10 @@ Held Exporter::full(const Held& x, const Shape& shape) {
       extent = 1; // as it is
   }
   if (!stretched) return {x.name, x.dtype, shape};
-  const Shape result = shape;
   if (x.shape.size() != shape.size() &&
       std::all_of(wanted.begin(), wanted.end(), [](Expr e) { return e.is_constant(1); }))
-    return {ranked(x, shape.size()).name, x.dtype, result};
-  return {graph_.node("Expand", {x.name, shape_tensor(wanted)}), x.dtype, result};
+    return {ranked(x, shape.size()).name, x.dtype, shape};
+  return {graph_.node("Expand", {x.name, shape_tensor(wanted)}), x.dtype, shape};
 }
 
 Held Exporter::spread(const Held& x, const std::vector<int>& axes, size_t rank) {

@@ -11,7 +11,7 @@ HoleValues Exporter::holes(const Frame& frame, const Node& node, const std::vect
   HoleValues values;
   for (size_t h = 0; h < list.size(); h++) {
     const Hole& hole = list[h];
-    const Held given = frame[node.inputs[size_t(hole.input)]];
+    const Held& given = frame[node.inputs[size_t(hole.input)]];
     HoleValue filled{ranked(cast(given, DType::i64), hole.axes.size()), hole.axes};
     const bool bounded_low = hole.range.low != unbounded_low,
                bounded_high = hole.range.high != unbounded_high;

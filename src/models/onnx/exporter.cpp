@@ -116,7 +116,7 @@ std::vector<Held> Exporter::loop(const Frame& frame, const Node& node) {
     const NodeId input = node.inputs[i];
     if (i < size_t(attr.carried))
       carried.push_back(full(frame[input], type_of(input).shape));
-    else if (i < size_t(attr.carried + attr.stepped))
+    else if (i < size_t(attr.carried) + size_t(attr.stepped))
       stepped.push_back(full(frame[input], type_of(input).shape));
     else
       invariants.push_back(frame[input]);
@@ -300,7 +300,7 @@ ModelData Exporter::run() {
 }
 
 ModelData export_graph(const Graph& graph, std::source_location where) {
-  const auto state = graph.state("save_onnx", where);
+  const auto& state = graph.state("save_onnx", where);
   if (!state->has_results())
     throw Error("save_onnx", "nothing is kept: call keep() on what the model gives back", where);
   const Module module = state->snapshot();
