@@ -24,8 +24,9 @@ HEAD = """# What the rules find
 Each program below is a formula as a textbook writes it, from `bench/forms`; none of its terms has a name
 that the compiler knows. The rules ([rules.md](rules.md)) make programs that equal it, and the one that takes
 least by estimate is built. Kernels are launches of a step; stored bytes are written by one kernel for
-another. Least time and fewest bytes are different plans of some: the last column has the plan that a limit of
-memory asks for, where it is another one. This page is what `tools/discovery_page.py` prints; `./bench.sh discover` measures both plans.
+another. Least time and fewest bytes are different plans of some: the last column has the plan that a limit
+of memory asks for, where it is another one. This page is what `tools/discovery_page.py` prints;
+`./bench.sh discover` measures the plans without rules and with them.
 
 """
 KIND = "Chosen for one worker of "
@@ -82,9 +83,9 @@ def page(program):
             rules = " ".join(f"`{rule}`" for rule in after["rules"])
             sections.append(f"## {name}\n\nAs it is written:\n\n```text\n{lines(form.read_text())}```\n\n"
                             f"{lines(f'Rules, in their order: {rules}.', '')}\n")
-            for what, plan, shown in (("What is built", after, changed), ("With fewest bytes", sparing, other)):
-                if shown:
-                    sections.append(f"{what}:\n\n```text\n{lines(plan['terms'])}```\n\n")
+            for what, plan in ([("What is built", after)] if changed else []) + \
+                              ([("With fewest bytes", sparing)] if other else []):
+                sections.append(f"{what}:\n\n```text\n{lines(plan['terms'])}```\n\n")
     table = "| formula | kernels | with rules | stored | with rules | fewest bytes |\n" \
             "| --- | --- | --- | --- | --- | --- |\n"
     return HEAD + kind(program) + table + "".join(rows) + "\n" + "".join(sections).rstrip() + "\n"

@@ -83,8 +83,8 @@ public:
                  by_chains = terms <= few_terms ? 1 : std::min(1.0, sums / 8);
     result.rate = filled * std::min(by_loads, by_chains);
     const bool across = lanes && std::ranges::none_of(fold.axes, [&](int a) {
-      return depends_on_loop(nest, nests_.cone.axes[size_t(a)].symbol, *lanes);
-    });
+                          return depends_on_loop(nest, nests_.cone.axes[size_t(a)].symbol, *lanes);
+                        });
     double added = 1; // the share of the multiply-adds beside the additions of lanes to each other
     if (across) {
       const double whole = terms / std::max(1.0, trips_of(lanes->extent));

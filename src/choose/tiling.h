@@ -40,7 +40,6 @@ double functions_one_by_one(const Cone& cone, const Schedule& schedule, const Ex
 std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
                                    const ExprMap<int64_t>& sizes = {});
 
-
 /// The loops of a cone under its schedule, of several versions the one for the largest sizes; none where the
 /// schedule does not fit.
 std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule);

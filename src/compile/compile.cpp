@@ -144,8 +144,8 @@ struct PassedPlan {
   std::shared_ptr<PlanBuilder> builder;
   runtime::Plan plan;
 };
-/// The pass list (compile/pass_list.h); where its plan takes more memory than the options allow, once more with
-/// what stores fewest bytes.
+/// The pass list (compile/pass_list.h); where its plan takes more memory than the options allow, once more
+/// with what stores fewest bytes.
 Result<PassedPlan> passed(const Module& module, const Options& options, const std::shared_ptr<PlanFile>& file,
                           const std::map<Hash128, std::string>& pinned) {
   const auto run = [&](const RuleOptions& rules) -> Result<PassedPlan> {

@@ -41,7 +41,7 @@ struct Options {
   std::map<std::string, std::string> schedules = {};
   /// Which values are stored and which share a kernel, in place of fusion; see Partitioner.
   Partitioner partitioner = {};
-  std::string plan = {};    ///< a file of schedules and plans of regions; empty: plan_of_process()
+  std::string plan = {}; ///< a file of schedules and plans of regions; empty: plan_of_process()
   /// Bytes; a plan that needs more is made again of what stores fewest bytes. It may still need more, which
   /// is its reader's to refuse. 0: no limit
   int64_t max_memory = 0;

@@ -135,7 +135,8 @@ std::shared_ptr<const RegionResult> RegionCache::read(const Hash128& key, const 
     log_info("cache of regions: {} says nothing that can be read", files_.path(*name));
     return nullptr;
   }
-  if (!terms.empty() || std::max(result->usual, result->fewest) >= std::max<size_t>(1, result->plans.size())) {
+  const size_t last = std::max(result->usual, result->fewest);
+  if (!terms.empty() || (last > 0 && last >= result->plans.size())) {
     log_info("cache of regions: {} does not fit its region", files_.path(*name));
     return nullptr;
   }

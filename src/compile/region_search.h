@@ -6,8 +6,9 @@
 // their default schedules (search/cone_estimate.h): each plan with its own boundaries, with those of
 // greedy fusion but for kernels of new folds, and with those of greedy fusion; and the terms as they came.
 // A plan has to be better by a margin. Least time and fewest bytes are different plans: the one that stores
-// fewest is searched with a price on each byte, and taken where a limit of memory asks for it. Plans that lose are kept beside it: measuring whole programs chooses
-// among them (compile/plan_race.h), and what won there is taken where the tuning cache has it.
+// fewest is searched with a price on each byte, and taken where a limit of memory asks for it. Plans that
+// lose are kept beside it: measuring whole programs chooses among them (compile/plan_race.h), and what won
+// there is taken where the tuning cache has it.
 //
 // Regions of equal structure have one result, which is kept: compile/region_cache.h.
 #pragma once

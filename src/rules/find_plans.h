@@ -28,8 +28,8 @@ struct FoundPlans {
   /// The one that stores fewest bytes, where that is less than half of what the cheapest stores, and what it
   /// spares is more than a near cache holds. Computing again may take it longer.
   std::optional<FoundPlan> fewest;
-  double written_seconds = 0;   ///< of the terms and stored values as they came
-  uint64_t candidates = 0;      ///< costed, over all starts
+  double written_seconds = 0; ///< of the terms and stored values as they came
+  uint64_t candidates = 0;    ///< costed, over all starts
   bool stopped = false;
 };
 

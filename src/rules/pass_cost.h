@@ -10,8 +10,9 @@
 // the kernel that walks these rows again. Kernels never wait for each other in a circle. Values of
 // weights alone are there before the step.
 //
-// What is compared with a computed value is never a sum that the loops of the comparison make: it would differ by
-// roundings from the sum that the other value was made of, and a maximum would equal none of its terms.
+// What is compared with a computed value is never a sum that the loops of the comparison make: it would
+// differ by roundings from the sum that the other value was made of, and a maximum would equal none of its
+// terms.
 #pragma once
 #include "extract/extract_moves.h"
 #include "rules/region_loops.h"

@@ -25,9 +25,9 @@ constexpr double steps_of_point = 3;
 
 double or_usual(double measured, double usual) { return measured > 0 ? measured : usual; }
 
-/// How often the loops read the arguments, of which there are so many bytes: the parts of a tuple that run one
-/// after the other over the whole array (`cascade STAGE root`) read them once each, but for those that run in a
-/// loop of which a near cache holds what one trip reads.
+/// How often the loops read the arguments, of which there are so many bytes: the parts of a tuple that run
+/// one after the other over the whole array (`cascade STAGE root`) read them once each, but for those that
+/// run in a loop of which a near cache holds what one trip reads.
 double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule, const kernel::Nests& nests,
                   const ExprMap<int64_t>& sizes, double bytes, double near_bytes) {
   const bool whole = std::ranges::any_of(schedule.directives, [](const kernel::Directive& d) {

@@ -147,6 +147,7 @@ TEST(PlanSearch, WaitingForOthersWhoMeasureIsNotCharged) {
   const ScratchFolder folder("plan_search_waits");
   ThreadPool pool(1);
   Options options = search_in(folder, nullptr, pool);
+  options.rules.on = false; // else plans of regions take a share of the time
   constexpr double budget = 100, wait = 3;
   options.search.seconds = budget;
   double left = -1;
@@ -170,6 +171,7 @@ TEST(PlanSearch, TheFilterNamesKernels) {
   const ScratchFolder folder("plan_search_filter");
   ThreadPool pool(1);
   Options options = search_in(folder, nullptr, pool); // no cache: kept for as long as it takes
+  options.rules.on = false;                           // two kernels, as the terms came
   options.search.filter = "no such kernel";
   EXPECT_THAT(compile(parse_module(program), options).error(),
               testing::HasSubstr("no kernel's name, results or weights hold \"no such kernel\"; there are\n"

@@ -1,7 +1,7 @@
 // tests/train/joint_graph_test.cpp -- what a step of forward and backward together stores beside its
 // results: of formulas in which nothing says how.
-#include "support/given_machine.h"
 #include "luminal/luminal.h"
+#include "support/given_machine.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -154,7 +154,7 @@ struct AttentionCase {
   bool causal = false, mask = false, plain = true;
   double scale = 0.3;
 };
-/// Naive formulas, or the operation of the interface, which is one of these; with the gradients of all inputs.
+/// Naive formulas, or the operation of the interface, which is one of these; with the gradients of inputs.
 struct AttentionStep {
   Graph g;
   std::vector<Tensor> results;
@@ -209,7 +209,8 @@ TEST(JointGraph, TiesAreCountedAmongTheSameScores) {
   const test::GivenMachine small_caches(8 << 10);
   constexpr int64_t heads = 2, rows = 67, width = 5, scores = heads * rows * rows * 4;
   Graph g;
-  Tensor q = g.tensor({heads, rows, width}, DType::f32, "q"), k = g.tensor({heads, rows, width}, DType::f32, "k"),
+  Tensor q = g.tensor({heads, rows, width}, DType::f32, "q"),
+         k = g.tensor({heads, rows, width}, DType::f32, "k"),
          v = g.tensor({heads, rows, width}, DType::f32, "v");
   const Tensor s = q.matmul(k.transpose(-1, -2)) * 0.7 + 0.1;
   const Tensor y = (s - s.max({-1}, true)).exp().matmul(v);
@@ -225,8 +226,13 @@ TEST(JointGraph, TiesAreCountedAmongTheSameScores) {
 TEST(JointGraph, LongAttentionUnderALimitOfMemory) {
   const test::GivenMachine machine;
   for (const bool causal : {false, true}) {
-    const AttentionCase c{
-        .heads = 1, .groups = 1, .queries = 1536, .keys = 1536, .width = 16, .causal = causal, .plain = false};
+    const AttentionCase c{.heads = 1,
+                          .groups = 1,
+                          .queries = 1536,
+                          .keys = 1536,
+                          .width = 16,
+                          .causal = causal,
+                          .plain = false};
     const int64_t row = c.queries * c.width * 4, scores = c.queries * c.keys * 4;
     AttentionStep usual(c), sparing(c);
     for (Tensor& one : usual.results) one.keep();
