@@ -34,7 +34,7 @@ Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
   const Stage& st = stage(s);
   const auto no = [&](std::string_view why) { return Failure(fmt::format("{}: {}", st.name, why)); };
   if (!has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty() || !st.domain.is_constant(1) ||
-      nest(s).guards.size() > 0 || reads_windows(s))
+      !nest(s).guards.empty() || reads_windows(s))
     return no("it is more than plain sums");
   std::vector<int> kept;
   bool first = true;
