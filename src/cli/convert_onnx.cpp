@@ -39,7 +39,7 @@ onnx::ModelData export_terms(const OnnxConversion& a, const TensorFiles& files) 
     }
     return view.bytes;
   };
-  onnx::ModelData model = onnx_export::Exporter(module, weight, std::source_location::current()).run();
+  onnx::ModelData model = onnx_export::Exporter(module, weight, std::source_location()).run();
   write(model, a.to);
   return model;
 }
@@ -54,7 +54,7 @@ int convert_to_onnx(const OnnxConversion& a) {
   for (const std::string& path : a.inputs) files.add(path);
   onnx::ModelData model;
   const auto write_graph = [&](const Graph& graph) {
-    model = onnx_export::export_graph(graph);
+    model = onnx_export::export_graph(graph, std::source_location());
     write(model, a.to);
   };
   if (a.from.ends_with(".lum")) {

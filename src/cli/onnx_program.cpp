@@ -72,7 +72,7 @@ OnnxModel open_onnx_model(const std::string& path, const TensorFiles& files,
     options.shapes[name] = view.shape;
     options.values[name] = {*type, view.shape, {view.bytes.begin(), view.bytes.end()}};
   }
-  OnnxModel model = load_onnx(path, options);
+  OnnxModel model = load_onnx(path, options, std::source_location());
   for (const std::string& name : model.fixed)
     print_stderr("note: input {} is fixed: shapes depend on its value\n", printable(name, 80));
   return model;

@@ -60,6 +60,7 @@ int axis_of(std::string_view op, int axis, int rank, Where where) {
 }
 
 std::string place_text(Where where) {
+  if (where.line() == 0) return "by the program";
   const std::string text = Error("", "", where).what();
   return text.substr(text.rfind("at "));
 }

@@ -18,6 +18,11 @@ TEST(Error, NamesOperationAndPlace) {
   }
 }
 
+/// What a program says of a file that it was given is about no line of its own.
+TEST(Error, NamesNoPlaceWhereThereIsNone) {
+  EXPECT_STREQ(Error("onnx", "a.onnx: no graph", std::source_location()).what(), "[onnx] a.onnx: no graph");
+}
+
 TEST(Check, IsAnInternalError) {
   const int n = 2;
   EXPECT_NO_THROW(LUMINAL_CHECK(n == 2));
