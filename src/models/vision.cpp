@@ -129,7 +129,7 @@ VisionModel::VisionModel(const std::string& path, std::optional<std::array<int64
   if (height_ < 1 || width_ < 1 || height_ > 8192 || width_ > 8192) refuse(text);
   const std::vector<int64_t> fixed = channels_last_ ? std::vector<int64_t>{1, height_, width_, channels_}
                                                     : std::vector<int64_t>{1, channels_, height_, width_};
-  model_ = load_onnx(path, {.shapes = {{name_, fixed}}});
+  model_ = load_onnx(path, {.shapes = {{name_, fixed}}}, std::source_location());
   model_.graph.compile({.threads = threads});
 }
 
