@@ -42,7 +42,8 @@ class Luminal:
         lines = [line for line in errors.splitlines() if line.startswith("luminal: ")]
         check(len(lines) == 1 and re.search(says, lines[0]),
               f"{args}: {errors!r} does not say {says!r} in one line")
-        check(not re.search(r"\.(cpp|h):\d", errors), f"{args}: {errors!r} names a line of the program itself")
+        check(not re.search(r"\.(cpp|h):\d", errors),
+              f"{args}: {errors!r} names a line of the program itself")
         check(out == b"", f"{args}: {out!r} on stdout")
 
 

@@ -86,7 +86,8 @@ def write_onnx(luminal, folder):
     before = sorted(os.listdir(folder))
     luminal.refuses("convert", folder / "terms.lum", folder / "x.onnx",
                     says="weight w is missing: the files of --inputs have none")
-    luminal.refuses("convert", folder / "absent.onnx", folder / "x.onnx", says="luminal: .onnx. .*absent.onnx: No such file or directory$")
+    luminal.refuses("convert", folder / "absent.onnx", folder / "x.onnx",
+                    says="luminal: .onnx. .*absent.onnx: No such file or directory$")
     luminal.refuses("convert", folder / "w.safetensors", folder / "x.onnx", says="w.safetensors")
     luminal.refuses("convert", folder / "again.onnx", folder / "no" / "x.onnx", says="no/x.onnx")
     luminal.refuses("convert", MODEL, folder / "x.onnx", "--type", "F16", code=2, says="it is not for ONNX")
