@@ -261,7 +261,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   // was asked for in time.
   const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
   const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
-                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16);
+                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= (p->turned ? 8 : 16));
   // Words of a dot instruction are put together in the panels of the product, but for a copy that has loops
   // of its own already.
   const bool reads_words = s > 0 && copies_words(s - 1) && (done_ < s || !common.empty());

@@ -76,9 +76,10 @@ void VisionModel::open_yolo(const std::string& path, std::optional<std::array<in
                             height_, width_));
   channels_ = 3;
   name_ = "images";
-  const YoloV8 yolo(nn::Scope(model_.graph), yolo_config_of(path));
+  const YoloV8 yolo(nn::Scope(model_.graph), yolo_config_of(path, std::source_location()));
   Tensor x = model_.graph.tensor({1, 3, height_, width_}, DType::f32, name_), y = yolo(x).keep();
-  const LoadReport report = load(model_.graph, path, {.strict = false, .convert = true});
+  const LoadReport report =
+      load(model_.graph, path, {.strict = false, .convert = true}, std::source_location());
   for (const std::string& name : report.missing)
     if (!name.ends_with("num_batches_tracked")) // how often it was trained: nothing reads it
       throw Error(fmt::format("{}: there is no {}", path, name));

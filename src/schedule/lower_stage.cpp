@@ -194,10 +194,6 @@ void StageLowering::check_blocks() {
     if (c.kind == ComponentKind::map && c.after) continue;
     if (c.kind != ComponentKind::fold || s_.monoid)
       refuse("stage {} has more than plain folds, whose blocks cannot be added", s_.name);
-    visit(c.body, [&](const Formula& f) {
-      if (l_.n_.tile_units.contains(f.user_op))
-        refuse("stage {}: {} sums in tile registers, which have no blocks", s_.name, f.user_op);
-    });
   }
 }
 

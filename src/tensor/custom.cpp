@@ -194,7 +194,7 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
 
 std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, const std::vector<Tensor>& inputs,
                                   Where where) {
-  const auto state = graph.state("custom_kernel", where);
+  const auto& state = graph.state("custom_kernel", where);
   const auto ids = ids_of("custom_kernel", state, inputs, where);
   if (kernel.outputs.empty())
     throw Error("custom_kernel", fmt::format("{} has no output", kernel.name), where);

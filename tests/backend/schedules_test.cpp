@@ -6,10 +6,10 @@ namespace luminal::kernel {
 namespace {
 
 TEST(ChangedSchedules, ProductsWithStoredWeights) {
-  check_changes(rows_term, 1, 12, {DirectiveKind::operand, DirectiveKind::from, DirectiveKind::serial});
+  check_changes(rows_term, 1, 20, {DirectiveKind::operand, DirectiveKind::from, DirectiveKind::serial});
 }
 TEST(ChangedSchedules, ProductsOfNarrowNumbers) {
-  check_changes(narrow_term, 1, 12, {DirectiveKind::stage, DirectiveKind::split_at});
+  check_changes(narrow_term, 1, 20, {DirectiveKind::stage, DirectiveKind::split_at});
 }
 /// A sum begins from the products that fill no word of the instruction: what stands beside them in
 /// memory, infinities too, is not part of it.

@@ -43,6 +43,8 @@ const RefusedSchedule rows[] = {
      "stage f uses 12 of 20 lanes: all of them have to take part in its copies and sums"},
     {"product", "parallel * i;lanes f j;group_copy f a j",
      "stage f: lanes do not run the trips of j together"},
+    {"product", "parallel * i;lanes * j;blocked_sum f k 4",
+     "stage f: lanes of a group do not sum loop k in blocks"},
     {"packed", "group_copy g w j", "stage g reads w as f16: it is not copied"},
     {"gather", "group_copy f x n", "stage f finds where it reads x in memory: it is not copied"},
     {"product", "lanes f k", "the size of c in loop root is not constant: m*20"},
