@@ -28,7 +28,7 @@ using rules::RegionTerms;
 
 /// Of the time of the kernels as they came that a plan changes: what is not better by so much is left
 /// alone.
-constexpr double margin = 0.8;
+constexpr double margin = 0.85;
 /// The same for a plan that spares most of the bytes, where these are more than a near cache holds.
 constexpr double margin_of_bytes = 1;
 /// Plans of a region that are judged by their kernels, each with three sorts of boundaries.
