@@ -24,6 +24,12 @@ double trips_of(Expr extent, const ExprMap<int64_t>& sizes) {
   return high == unbounded_high ? most_trips : double(high);
 }
 
+double points_along(const Cone& cone, const std::vector<int>& axes, const ExprMap<int64_t>& sizes) {
+  double points = 1;
+  for (int a : axes) points *= trips_of(cone.axes[size_t(a)].extent, sizes);
+  return points;
+}
+
 class Judge {
 public:
   Judge(const Nests& nests, const MachineLimits& limits, const ExprMap<int64_t>& sizes)
@@ -190,8 +196,7 @@ double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
              nests.cone.values[size_t(c.out)].role == ValueRole::interior;
     });
     if (!copies) continue;
-    double points = 1;
-    for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
+    const double points = points_along(nests.cone, stage.axes, sizes);
     // Along the lanes, or along a loop that is written out: squares are transposed in registers.
     bool vectors = false, lanes = false;
     for (const StageLoop& l : nests.stages[s].loops) {
@@ -218,11 +223,22 @@ double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
                step_of(nests.cone, c.out, index, l.symbol) != Step::contiguous;
       });
       if (!apart) continue;
-      double points = 1;
-      for (int a : c.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
-      stored += points;
+      stored += points_along(nests.cone, c.axes, sizes);
     }
   return stored;
+}
+
+double summed_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
+  double summed = 0;
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    const Stage& stage = nests.cone.stages[s];
+    const bool together = std::ranges::any_of(nests.stages[s].loops, [](const StageLoop& l) {
+      return l.symbol.is_symbol() && (l.kind == LoopKind::vector || l.kind == LoopKind::unrolled);
+    });
+    if (has_fold(stage) && stage.scan_axis < 0 && !together)
+      summed += points_along(nests.cone, stage.axes, sizes);
+  }
+  return summed;
 }
 
 double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
@@ -230,8 +246,7 @@ double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   for (size_t s = 0; s < nests.cone.stages.size(); s++) {
     const Stage& stage = nests.cone.stages[s];
     const StageNest& nest = nests.stages[s];
-    double points = 1;
-    for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
+    const double points = points_along(nests.cone, stage.axes, sizes);
     std::vector<std::pair<int, std::vector<Expr>>> seen;
     for (const Component& c : stage.components)
       visit(c.body, [&](const Formula& f) {
@@ -291,14 +306,6 @@ std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, c
                                    const ExprMap<int64_t>& sizes) {
   const auto nests = largest_nests(cone, schedule);
   return nests ? tiled_folds(*nests, limits, sizes) : std::vector<TiledFold>();
-}
-double copied_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
-  const auto nests = largest_nests(cone, schedule);
-  return nests ? copied_one_by_one(*nests, sizes) : 0;
-}
-double functions_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
-  const auto nests = largest_nests(cone, schedule);
-  return nests ? functions_one_by_one(*nests, sizes) : 0;
 }
 
 } // namespace luminal::kernel

@@ -25,31 +25,27 @@ inline constexpr double least_rate = 0.1;
 /// save.
 inline constexpr double fewest_points = 1 << 14, fewest_reads = 4;
 
-// `sizes`: of the cone's dimension symbols, where something else is meant than their largest values.
-
-/// Elements that maps of the cone write to its own scratch one by one under its schedule, without
-/// lanes that read neighbours: copies of windows that no vector can make.
-double copied_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
-
-/// Transcendental functions that the cone's maps and epilogues compute for one element at a time
-/// under its schedule: as behind a sum that has all lanes.
-double functions_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
-
-/// The folds of the cone under its schedule (of several versions: the one for the largest sizes),
-/// in the order of their stages.
-std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
-                                   const ExprMap<int64_t>& sizes = {});
-
 /// The loops of a cone under its schedule, of several versions the one for the largest sizes; none where the
 /// schedule does not fit.
 std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule);
-// The same of these.
-double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
-double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
+
+// `sizes`: of the cone's dimension symbols, where something else is meant than their largest values.
+
+/// The folds of these loops, in the order of their stages.
 std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limits,
-                                   const ExprMap<int64_t>& sizes);
+                                   const ExprMap<int64_t>& sizes = {});
+std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
+                                   const ExprMap<int64_t>& sizes = {});
+/// Elements that maps write to scratch one by one, without lanes that read neighbours: copies of windows that
+/// no vector can make.
+double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes = {});
+/// Transcendental functions that maps and epilogues compute for one element at a time: as behind a sum that
+/// has all lanes.
+double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes = {});
 /// Elements that stages store one by one: lanes whose elements do not lie beside each other in the result.
 double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
+/// Elements that folds take one after the other: no loop of theirs has lanes or is written out.
+double summed_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
 /// Elements of arguments that stages load one by one, other than the operands of tiled folds: lanes whose
 /// elements do not lie beside each other, where no other loop that is written out makes squares of them.
 double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);

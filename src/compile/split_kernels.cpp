@@ -225,14 +225,15 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
     if (!cone) return {1e30, 0}; // the builder says why
     const kernel::CanonicalCone canonical = kernel::canonical(*cone);
     const kernel::DefaultKernel& made = kernels_.of(canonical.cone);
-    const auto folds = kernel::tiled_folds(canonical.cone, made.schedule, limits_);
+    const auto nests = kernel::largest_nests(canonical.cone, made.schedule);
+    const auto folds = nests ? kernel::tiled_folds(*nests, limits_) : std::vector<kernel::TiledFold>();
     const double slower = folds.size() > 1 && reads_windows(*cone) ? beside : 1;
     for (const kernel::TiledFold& fold : folds) {
       estimate.time += fold.points * of_point / fold.rate * slower;
       estimate.lost += fold.points * of_point * (slower / fold.rate - 1);
     }
-    const double copied = kernel::copied_one_by_one(canonical.cone, made.schedule) * of_element;
-    const double functions = kernel::functions_one_by_one(canonical.cone, made.schedule) * of_function;
+    const double copied = nests ? kernel::copied_one_by_one(*nests) * of_element : 0;
+    const double functions = nests ? kernel::functions_one_by_one(*nests) * of_function : 0;
     estimate.time += copied + functions;
     estimate.lost += copied + functions;
     for (const kernel::ConeValue& value : cone->values)

@@ -17,7 +17,8 @@ constexpr double operations_of_step = 2;
 constexpr double usual_overlap = 0.1;
 /// Nanoseconds: a call, and beside it the wake-up of the workers.
 constexpr double call = 300;
-/// An element that is copied, loaded or stored without lanes, and a function that is computed without them.
+/// An element that is copied, loaded, stored or summed without lanes, and a function that is computed without
+/// them.
 constexpr double lone_element = 1, lone_function = 10;
 /// Vector instructions of a tiled product's point that its multiply-add stands for: an addition, a
 /// product, two loads.
@@ -100,7 +101,7 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
     }
     steps = work_of(*nests, sizes).steps;
     apart = kernel::copied_one_by_one(*nests, bound) + kernel::stored_one_by_one(*nests, bound) +
-            kernel::loaded_one_by_one(*nests, bound);
+            kernel::loaded_one_by_one(*nests, bound) + kernel::summed_one_by_one(*nests, bound);
     functions = kernel::functions_one_by_one(*nests, bound);
     again = times_read(cone, schedule, *nests, bound, given, rates.l2_bytes);
   }

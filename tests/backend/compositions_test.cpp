@@ -211,7 +211,9 @@ double functions_one_by_one(const Module& module, const kernel::MachineLimits& l
     const auto problem = kernel.problem();
     ASSERT_TRUE(problem) << problem.error();
     const kernel::Cone cone = kernel::canonical(problem->cone).cone;
-    count += kernel::functions_one_by_one(cone, kernel::parse_schedule(kernel.schedule));
+    const auto nests = kernel::largest_nests(cone, kernel::parse_schedule(kernel.schedule));
+    ASSERT_TRUE(nests);
+    count += kernel::functions_one_by_one(*nests);
   });
   return count;
 }

@@ -1,7 +1,9 @@
 // backend/long_sums_test.cpp -- folds of many elements into few results: they are summed in parts and in
 // blocks, give what the interpreter gives, the same bits for any number of workers, and errors that do not
 // grow with the number of elements.
+#include "choose/tiling.h"
 #include "composed_modules.h"
+#include "cone/canonical_cone.h"
 #include <fmt/format.h>
 
 namespace luminal {
@@ -75,6 +77,25 @@ TEST(LongSums, AreWhatTheInterpreterSays) {
     EXPECT_EQ(bits(module, bindings, 1), bits(module, bindings, 3));
     if (testing::Test::HasFailure()) return;
   }
+}
+
+/// Not alone, nor beside another one that the search for equal terms could join it with.
+TEST(LongSums, TakeNoElementAfterTheOther) {
+  for (const Shape& shape : std::vector<Shape>{{32'768, 8}, {200'000, 3}, {40'000, 33}})
+    for (const auto& f : std::vector<std::function<Tensor(const Tensor&)>>{
+             [](const Tensor& x) { return x.sum({0}); }, [](const Tensor& x) { return x.var({0}); },
+             [](const Tensor& x) { return x.norm(2, {0}); }}) {
+      Graph g;
+      each_kernel(written(g, f(g.tensor(dims(shape), DType::f32))), wide(),
+                  [&](const compile::PlannedKernel& kernel) {
+                    const auto problem = kernel.problem();
+                    ASSERT_TRUE(problem) << problem.error();
+                    const auto nests = kernel::largest_nests(kernel::canonical(problem->cone).cone,
+                                                             kernel::parse_schedule(kernel.schedule));
+                    ASSERT_TRUE(nests);
+                    EXPECT_LT(kernel::summed_one_by_one(*nests, {}), 10'000) << kernel.schedule;
+                  });
+    }
 }
 
 /// Sums of n positive numbers one after the other are off by about n / 4 units of the last place in the

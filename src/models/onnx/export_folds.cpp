@@ -65,6 +65,17 @@ Held Exporter::reduce(const Node& node, Op op, const Held& x, const Shape& space
   return op == Op::add || op == Op::mul ? rounded(r) : r;
 }
 
+Held Exporter::transformed(const MonoidComponent& component, const std::vector<Held>& bodies,
+                           const std::vector<Held>& finals) {
+  if (component.transform.is_leaf(0)) return bodies.back();
+  std::vector<Held> leaves{bodies.back()};
+  for (size_t j = 0; j < finals.size(); j++) {
+    leaves.push_back(bodies[j]);
+    leaves.push_back(finals[j]);
+  }
+  return scalar(component.transform, leaves, component.dtype);
+}
+
 std::vector<Held> Exporter::fold(const Frame& frame, const Node& node) {
   const auto& attr = std::get<FoldAttr>(node.attr);
   const size_t rank = attr.space.size();
@@ -86,13 +97,7 @@ std::vector<Held> Exporter::fold(const Frame& frame, const Node& node) {
       continue;
     }
     bodies.push_back(spread(frame[node.inputs[size_t(c)]], attr.body_axes[size_t(c)], rank));
-    std::vector<Held> leaves{bodies.back()};
-    for (int j = 0; j < c; j++) {
-      leaves.push_back(bodies[size_t(j)]);
-      leaves.push_back(finals[size_t(j)]);
-    }
-    Held moved =
-        component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
+    Held moved = transformed(component, bodies, finals);
     for (const Held& taken : conditions) moved = select(taken, moved, identity);
     Held final = reduce(node, component.op, moved, attr.space, attr.reduced);
     finals.push_back(final);
@@ -142,13 +147,7 @@ std::vector<Held> Exporter::scan(const Frame& frame, const Node& node) {
     std::vector<int> axes = attr.body_axes[size_t(c)];
     std::replace(axes.begin(), axes.end(), attr.axis, last);
     bodies.push_back(spread(frame[node.inputs[size_t(c)]], axes, rank + 1));
-    std::vector<Held> leaves{bodies.back()};
-    for (int j = 0; j < c; j++) {
-      leaves.push_back(bodies[size_t(j)]);
-      leaves.push_back(finals[size_t(j)]);
-    }
-    Held moved =
-        component.transform.is_leaf(0) ? bodies.back() : scalar(component.transform, leaves, component.dtype);
+    Held moved = transformed(component, bodies, finals);
     const Held identity = identity_of(attr.monoid, c);
     moved = select(inside, moved, identity);
     finals.push_back(reduce(node, component.op, moved, wide, {last}));

@@ -132,6 +132,9 @@ private:
   // export_folds.cpp
   std::vector<Held> fold(const Frame& frame, const Node& node);
   std::vector<Held> scan(const Frame& frame, const Node& node);
+  /// The last body as its component takes it, of the bodies and the finished components before it.
+  Held transformed(const MonoidComponent& component, const std::vector<Held>& bodies,
+                   const std::vector<Held>& finals);
   std::vector<Held> sort(const Frame& frame, const Node& node);
   Held identity_of(const Monoid& monoid, int component);
   Held reduce(const Node& node, Op op, const Held& x, const Shape& space, const std::vector<int>& axes);
