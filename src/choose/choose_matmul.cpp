@@ -239,6 +239,20 @@ bool DefaultScheduler::of_small(const Product& p) {
   return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
 }
 
+/// What the second cache holds, and what few rows use, is read in place, prefetched; else the panels pay
+/// for the copy. (Rows of whole pages fall into few sets of the caches.)
+bool DefaultScheduler::panels_pay(const Product& p, int64_t few_rows) const {
+  constexpr int64_t page = 4096, line = 64;
+  const int64_t row = p.columns * 4;
+  const bool beyond = p.deep * row > limits_.l2;
+  if (limits_.full_rate) { // in place it is slow without prefetches, and where a vector lies in two lines
+    if (row % page == 0 && p.deep >= 256) return p.rows >= 32;
+    if (row % line != 0 && p.deep * row > 2 * limits_.l1) return p.rows >= 128;
+    if (beyond && row >= page) return p.rows >= 64;
+  }
+  return beyond && p.rows > few_rows;
+}
+
 /// Are the words of a copy contiguous along the loop where they are read?
 bool DefaultScheduler::words_follow(int s, const std::string& loop) const {
   bool follow = false;
@@ -308,12 +322,10 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
       dealt = o;
-  // What the second cache holds, and what few rows use, is read in place, prefetched; else the
-  // panels pay for the copy. (Rows of whole pages fall into few sets of the caches.)
   const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
-  const bool pack = in_words || p->turned ||
-                    (p->packable && p->panels.empty() && !small &&
-                     ask(s, "pack", p->deep * p->columns * 4 > limits_.l2 && p->rows > few_rows, {0, 1}));
+  const bool pack =
+      in_words || p->turned ||
+      (p->packable && p->panels.empty() && !small && ask(s, "pack", panels_pay(*p, few_rows), {0, 1}));
   const int64_t share_of_one = (all_columns + threads - 1) / threads;
   const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
                by_lanes = p->panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes))
@@ -473,7 +485,11 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) results_ahead(s, mt);
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
-    if (!pack && !once) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
+    // (Where multiplying is as fast as the second cache, asking for what it holds takes from the loads: each
+    // tile of rows would do so. Few of them wait for what it does not hold.)
+    const bool waits = !limits_.full_rate || (p->rows < 64 && p->deep * all_columns * 4 > limits_.l2);
+    if (!pack && !once && (of_batch || waits))
+      tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
     if (once) panels_ahead(s, *p, np, inner_depth.back());
   }
   // Those that come from memory: the next one.

@@ -16,6 +16,8 @@ struct MachineLimits {
   int vector_registers = 32; ///< 0: a device of many threads, without vectors (choose/flat_schedule.h)
   /// A multiply-add takes one element for all lanes from memory; else that takes a register.
   bool memory_operands = true;
+  /// Two multiply-adds of whole vectors a cycle, faster than any cache but the first brings operands.
+  bool full_rate = false;
   int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
   int threads = 1;
   /// Dot instructions on values (find_lane_unit) and units with tile registers that it has, the best first.

@@ -32,6 +32,7 @@ struct CpuTarget {
   bool bf16_dot = false;    ///< VDPBF16PS, BFDOT
   /// It adds fewer products in a cycle than multiply-adds of f32: of Intel's processors with matrix units.
   bool slow_bf16_dot = false;
+  bool full_rate = false; ///< two multiply-adds of 512 bits a cycle, and a last cache that all cores share
   bool int8_dot = false;                       ///< VPDPBUSD, SDOT
   bool scalef = false;                         ///< VSCALEFPS
   bool bf16_tiles = false, int8_tiles = false; ///< matrix units (AMX) that this process may use

@@ -1,8 +1,10 @@
 // codegen/cpu_target.cpp -- what the processor is and can do, as LLVM knows it.
 #include "base/check.h"
+#include "base/contains.h"
 #include "base/hash.h"
 #include "base/settings.h"
 #include "codegen/llvm_target.h"
+#include <array>
 #include <fmt/format.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
@@ -47,6 +49,10 @@ int sve_bits(std::string_view cpu, bool host) {
   return cpu == "a64fx" ? 512 : cpu == "neoverse-v1" || cpu == "neoverse-512tvb" ? 256 : 128;
 }
 
+constexpr std::array<std::string_view, 8> intel_servers{"skylake-avx512", "cascadelake",    "cooperlake",
+                                                        "icelake-server", "sapphirerapids", "emeraldrapids",
+                                                        "graniterapids",  "graniterapids-d"};
+
 /// Fills in what follows from the features.
 template <class Has> Result<CpuTarget> complete(CpuTarget t, bool host, Has has) {
   if (t.triple.starts_with("x86_64")) {
@@ -58,6 +64,7 @@ template <class Has> Result<CpuTarget> complete(CpuTarget t, bool host, Has has)
     t.f16_convert = has("f16c");
     t.bf16_dot = wide && has("avx512bf16");
     t.slow_bf16_dot = t.bf16_dot && has("amx-bf16");
+    t.full_rate = wide && contains(intel_servers, std::string_view(t.cpu));
     t.int8_dot = wide && has("avx512vnni");
     t.scalef = wide;
     t.bf16_tiles = wide && has("amx-tile") && has("amx-bf16");
@@ -200,6 +207,7 @@ uint64_t CpuTarget::hash() const {
       .add(f16_convert)
       .add(bf16_dot)
       .add(slow_bf16_dot)
+      .add(full_rate)
       .add(int8_dot)
       .add(scalef);
   return h.value64();

@@ -36,6 +36,11 @@ public:
   }
 
 private:
+  struct Product {
+    NodeId tuple;
+    bool alone; // shares its kernel with no other
+  };
+
   /// Values of the given kernels, by the kernel; it goes by the value (or tuple) of its first one.
   void take_decided() {
     for (const auto& kernel : boundaries_->partition.kernels) {
@@ -412,13 +417,14 @@ private:
     return false;
   }
 
-  /// Dot instructions read words that are put together for one product, and panels of them: another product
-  /// of integers has a kernel of its own.
+  /// Dot instructions read words that are put together for one product, and panels of windows are laid out
+  /// for one: another product of such a kernel has a kernel of its own.
   bool second_product(NodeId id, const FoldAttr& fold) {
     const NodeId tuple = f_[id].inputs[0];
-    if (is_float(f_[id].type().dtype) || reads_plainly(fold, f_[tuple])) return false;
-    const auto [first, none] = products_.try_emplace(*kernels_of_[id].begin(), tuple);
-    return first->second != tuple;
+    if (reads_plainly(fold, f_[tuple])) return false;
+    const Product product{tuple, !is_float(f_[id].type().dtype) || reads_windows(fold, f_[tuple])};
+    const Product first = products_.try_emplace(*kernels_of_[id].begin(), product).first->second;
+    return first.tuple != tuple && (first.alone || product.alone);
   }
 
   /// Has each row of a fold over tiles elements of its own, as it has scores? What all rows share
@@ -472,6 +478,30 @@ private:
         return false;
     return true;
   }
+  /// Does a body read places that vary with kept and summed axes at once?
+  bool reads_windows(const FoldAttr& fold, const Node& tuple) const {
+    for (size_t c = 0; c < fold.body_axes.size(); c++) {
+      const std::vector<int>& axes = fold.body_axes[c];
+      const auto is_window = [&](Expr e) {
+        bool kept = false, summed = false;
+        for (size_t a = 0; a < axes.size(); a++)
+          if (depends_on(e, axis_symbol(int(a), fold.space[size_t(axes[a])])))
+            (std::ranges::binary_search(fold.reduced, axes[a]) ? summed : kept) = true;
+        return kept && summed;
+      };
+      std::set<NodeId> seen{tuple.inputs[c]};
+      for (std::vector<NodeId> stack{tuple.inputs[c]}; !stack.empty();) {
+        const Node& node = f_[stack.back()];
+        stack.pop_back();
+        if (node.kind == NodeKind::view && std::ranges::any_of(std::get<ViewAttr>(node.attr).map, is_window))
+          return true;
+        if (node.kind == NodeKind::map || node.kind == NodeKind::cast)
+          for (NodeId input : node.inputs)
+            if (seen.insert(input).second) stack.push_back(input);
+      }
+    }
+    return false;
+  }
   /// Elements of the largest operand below maps and views.
   double read_by(NodeId id) const {
     double most = 0;
@@ -514,7 +544,7 @@ private:
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
   std::map<NodeId, std::set<NodeId>> sums_;                 // of few numbers in a kernel, by its root
-  std::map<NodeId, NodeId> products_;                       // of integers, the first in a kernel, by its root
+  std::map<NodeId, Product> products_;                      // the first in a kernel, by its root
   const Boundaries* boundaries_ = nullptr;
   std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples, and of results that share points
   std::set<NodeId> point_kernels_;     // by what they go by

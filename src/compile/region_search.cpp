@@ -448,7 +448,7 @@ Hash128 key_of(const PlanState& state, const FlatFunction& flat, const FunctionR
   hasher.add(state.rules.seed).add(rules::structural_hash(flat, region));
   const kernel::MachineLimits& machine = state.planner.limits();
   const search::MachineProfile& profile = state.planner.profile();
-  hasher.add(machine.lanes).add(machine.vector_registers).add(machine.memory_operands);
+  hasher.add(machine.lanes).add(machine.vector_registers).add(machine.memory_operands).add(machine.full_rate);
   if (machine.gpu) hasher.add(machine.gpu->lanes).add(machine.gpu->group_bytes).add(machine.gpu->groups);
   hasher.add(machine.l1).add(machine.l2).add(machine.l3).add(machine.units.size());
   for (const std::string& unit : machine.units) hasher.add(unit);

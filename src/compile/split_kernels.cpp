@@ -19,7 +19,6 @@ namespace {
 constexpr double of_point = 0.0125, of_element = 1, of_function = 10, of_byte = 0.02, of_launch = 1000;
 constexpr double worth_a_look = 2000; // lost by what is not tiled
 constexpr double gain = 0.8;          // of the time, or less: then values are stored
-constexpr double beside = 1.3; // windows that several products of one kernel read are not laid out for each
 constexpr size_t most_stores = 12;
 
 double count(const Shape& shape) {
@@ -185,26 +184,6 @@ NodeId as_stored(const Function& f, NodeId id, const std::set<NodeId>& roots) {
   return narrower && !roots.contains(readers[0]) ? readers[0] : id;
 }
 
-/// Does a fold read places that vary with kept and summed axes at once?
-bool reads_windows(const kernel::Cone& cone) {
-  bool windows = false;
-  for (const kernel::Stage& stage : cone.stages)
-    for (const kernel::Component& c : stage.components) {
-      if (c.kind != kernel::ComponentKind::fold) continue;
-      kernel::visit(c.body, [&](const kernel::Formula& f) {
-        if (f.kind != kernel::FormulaKind::load) return;
-        for (Expr e : f.index) {
-          bool kept = false, summed = false;
-          for (int a : stage.axes)
-            if (depends_on(e, cone.axes[size_t(a)].symbol))
-              (std::ranges::find(c.axes, a) != c.axes.end() ? kept : summed) = true;
-          windows |= kept && summed;
-        }
-      });
-    }
-  return windows;
-}
-
 } // namespace
 
 /// Of all kernels that the part becomes, as far as its products and what passes through memory go.
@@ -227,10 +206,9 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
     const kernel::DefaultKernel& made = kernels_.of(canonical.cone);
     const auto nests = kernel::largest_nests(canonical.cone, made.schedule);
     const auto folds = nests ? kernel::tiled_folds(*nests, limits_) : std::vector<kernel::TiledFold>();
-    const double slower = folds.size() > 1 && reads_windows(*cone) ? beside : 1;
     for (const kernel::TiledFold& fold : folds) {
-      estimate.time += fold.points * of_point / fold.rate * slower;
-      estimate.lost += fold.points * of_point * (slower / fold.rate - 1);
+      estimate.time += fold.points * of_point / fold.rate;
+      estimate.lost += fold.points * of_point * (1 / fold.rate - 1);
     }
     const double copied = nests ? kernel::copied_one_by_one(*nests) * of_element : 0;
     const double functions = nests ? kernel::functions_one_by_one(*nests) * of_function : 0;

@@ -23,6 +23,7 @@ Result<Options> options_for_target(std::string_view name, int threads) {
   options.limits = {.lanes = target->vector_bits / 32,
                     .vector_registers = target->vector_registers,
                     .memory_operands = target->memory_operands(),
+                    .full_rate = target->full_rate,
                     .l2 = int64_t(target->vector_bits == 512 ? 1 << 20 : 512 << 10),
                     .l3 = 16 << 20,
                     .threads = threads,

@@ -294,7 +294,10 @@ kernel::MachineLimits MachineProfile::limits() const {
   limits.l3 = l3;
   limits.threads = threads;
   const codegen::CpuTarget& target = codegen::CpuTarget::host();
-  if (target.cpu == cpu) limits.units = target.dot_units(); // a profile of another machine does not tell
+  if (target.cpu == cpu) { // a profile of another machine does not tell
+    limits.units = target.dot_units();
+    limits.full_rate = target.full_rate;
+  }
   return limits;
 }
 

@@ -249,5 +249,26 @@ TEST(Fuse, LongSumsRunApart) {
   EXPECT_EQ(fuse_all(function_of(b, b.map(Op::sqrt, {*total}))).kernels.size(), 5u);
 }
 
+/// Panels of windows are laid out for one product: a second one has a kernel of its own, and a product of
+/// matrices shares the kernel of another.
+TEST(Fuse, ConvolutionsThatMeetInASumAreTwoKernels) {
+  for (const int64_t taps : {1, 3}) {
+    FunctionBuilder b("f");
+    const int64_t length = 64, channels = 64;
+    const auto convolved = [&](const char* x, const char* w, int64_t width) {
+      const Shape space{channels, length, channels, width};
+      const NodeId image = b.input(x, {DType::f32, {channels, length + width - 1}}),
+                   weight = b.input(w, {DType::f32, {channels, channels, width}}, Role::weight);
+      const Expr o = axis_symbol(0, channels), at = axis_symbol(1, length), c = axis_symbol(2, channels),
+                 tap = axis_symbol(3, width);
+      const NodeId product =
+          b.map(Op::mul, {b.view(image, space, {c, at + tap}), b.view(weight, space, {o, c, tap})});
+      return b.reduce(Op::add, product, {2, 3});
+    };
+    const Function f = function_of(b, b.map(Op::add, {convolved("x", "w", 1), convolved("z", "v", taps)}));
+    EXPECT_EQ(fuse_all(f).kernels.size(), taps > 1 ? 2U : 1U) << taps;
+  }
+}
+
 } // namespace
 } // namespace luminal::compile

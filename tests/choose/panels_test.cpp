@@ -1,0 +1,64 @@
+// choose/panels_test.cpp -- when the default schedule of a product copies an operand into panels, and when it
+// asks for one ahead.
+#include "choose/default_schedule.h"
+#include "cone/cone.h"
+#include "luminal/pass.h"
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+namespace luminal::kernel {
+namespace {
+
+using testing::HasSubstr;
+
+std::string schedule_of(int64_t m, int64_t n, int64_t k, bool full_rate) {
+  const Module module = parse_module(fmt::format(R"(fn @product(%a: f32[{0}, {2}], %b: f32[{2}, {1}]) {{
+  %x = view %a [m: {0}, n: {1}, k: {2}] -> [m, k]
+  %w = view %b [m: {0}, n: {1}, k: {2}] -> [k, n]
+  %p = mul %x, %w
+  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %p[m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                                 m, n, k),
+                                     "product");
+  const Function& f = module.entry();
+  const std::vector<NodeId> roots{f.results[0].value};
+  const auto cone = build_cone(f, roots, {f.params.begin(), f.params.end()}, {.name = "product"});
+  if (!cone) return cone.error();
+  return to_string(default_schedule(*cone, {.full_rate = full_rate, .l1 = 48 << 10, .l2 = 2 << 20}));
+}
+
+/// Full multiply-add rates leave no time for operands that come from the second cache in pieces.
+TEST(Panels, FullRatesCopySooner) {
+  struct {
+    int64_t m, n, k;
+    bool half, full;
+  } const products[] = {
+      {64, 1024, 1024, false, true},  // rows of whole pages
+      {16, 1024, 1024, false, false}, // too few rows for the copy
+      {64, 1024, 64, false, false},   // the first cache holds what a tile reads
+      {128, 777, 513, false, true},   // vectors that lie in two lines
+      {64, 777, 513, false, false},   //
+      {64, 2304, 768, false, true},   // rows longer than a page, from beyond the second cache
+      {64, 768, 3072, false, false},  // shorter ones
+      {512, 512, 512, false, false},  // from the second cache
+      {1024, 1024, 1024, true, true},
+  };
+  for (const auto& p : products)
+    for (const bool full : {false, true})
+      EXPECT_EQ(schedule_of(p.m, p.n, p.k, full).find("stage b") != std::string::npos, full ? p.full : p.half)
+          << fmt::format("{} x {} x {}, full rate: {}", p.m, p.n, p.k, full);
+}
+
+/// Each tile of rows would ask again for the next columns: that takes loads where loads are the limit.
+TEST(Panels, ColumnsAreAskedForAheadWhereLoadsAreNotTheLimit) {
+  const std::string of_b = "prefetch f b ";
+  EXPECT_THAT(schedule_of(512, 512, 512, false), HasSubstr(of_b));
+  EXPECT_THAT(schedule_of(512, 512, 512, true), testing::Not(HasSubstr(of_b)));
+  EXPECT_THAT(schedule_of(48, 768, 3072, true), HasSubstr(of_b)) << "few tiles wait for what no cache holds";
+}
+
+} // namespace
+} // namespace luminal::kernel
