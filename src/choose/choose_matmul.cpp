@@ -86,17 +86,16 @@ void DefaultScheduler::split_panels(int s) {
 /// finished sums; else none.
 std::vector<const Formula*> DefaultScheduler::factors(int s) const {
   const Stage& st = stage(s);
-  const bool whole = st.domain.is_constant(1) || framed_.contains(st.name);
   for (size_t i = 1; i < st.components.size(); i++)
     if (!st.components[i].after) return {};
-  return whole ? factors_of(st) : std::vector<const Formula*>();
+  return factors_of(st);
 }
 
 std::optional<DefaultScheduler::Product>
 DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   const std::vector<const Formula*> loads = factors(s);
-  if (loads.empty()) return {};
+  if (loads.empty() || !holes_of(nests_.cone, std::span(&st.domain, 1)).empty()) return {};
   const auto at = [&](const std::vector<Expr>& index) { return over_loops(nest(s), index); };
   for (const Formula* f : loads)
     if (!f->guard.is_constant(1)) return {};
@@ -177,7 +176,9 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   }
   if (!m) return {};
   // A vector lies inside of the domain as a whole.
-  if (depends_on(substitute(st.domain, nest(s).axis_values), n->symbol)) return {};
+  const Expr domain = substitute(st.domain, nest(s).axis_values);
+  if (depends_on(domain, n->symbol)) return {};
+  p.cut = !domain.is_constant(1);
   for (const StageLoop* l : kept) {
     if (l == n || l == m) continue;
     const bool rows = moves(1 - panel, *l) && !moves(panel, *l);
@@ -270,7 +271,11 @@ bool DefaultScheduler::words_follow(int s, const std::string& loop) const {
 bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
-  if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8 || !stage(s).domain.is_constant(1)) return false;
+  if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
+  // A domain ends the loop over the sum, which has to be one: no panels are made of what it leaves out.
+  if (p->cut && (framed_.contains(stage(s).name) || p->depth.size() != 1 || !p->panels.empty() || p->across ||
+                 p->turned || !common.empty() || (s > 0 && copies_words(s - 1))))
+    return false;
   // Small matrices in batches need no blocks: what they read comes from the first caches, where it
   // was asked for in time.
   const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
@@ -323,9 +328,9 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
       dealt = o;
   const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
-  const bool pack =
-      in_words || p->turned ||
-      (p->packable && p->panels.empty() && !small && ask(s, "pack", panels_pay(*p, few_rows), {0, 1}));
+  const bool pack = in_words || p->turned ||
+                    (p->packable && p->panels.empty() && !small && !p->cut &&
+                     ask(s, "pack", panels_pay(*p, few_rows), {0, 1}));
   const int64_t share_of_one = (all_columns + threads - 1) / threads;
   const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
                by_lanes = p->panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes))
@@ -351,7 +356,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   // The other operand's block and the tile stay in the second cache, a panel of the depth in the
   // first one's reach.
   std::vector<int64_t> depths;
-  const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once;
+  const bool divisible =
+      p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once && !p->cut;
   for (int64_t d : {256, 512, 1024, 2048})
     if (divisible && d < p->deep) depths.push_back(d);
   const int64_t most_depth = tiled  ? 256
@@ -501,6 +507,10 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   if (last->symbol.is_symbol() && !tiled)
     if (const int64_t bodies = ask(s, "bodies", small ? 1 : 4, {1, 2, 4, 8}); bodies > 1)
       add(DirectiveKind::jam, {name, innermost}, {bodies});
+  if (p->cut) {
+    add(DirectiveKind::predicate_bound, {name, innermost});
+    add(DirectiveKind::predicate_split, {innermost});
+  }
   done_ = s;
   return true;
 }

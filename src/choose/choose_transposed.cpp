@@ -12,7 +12,7 @@ namespace luminal::kernel {
 bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   const std::vector<const Formula*> loads = factors(s);
-  if (loads.empty() || !common.empty()) return false;
+  if (loads.empty() || !common.empty() || !st.domain.is_constant(1)) return false;
   std::vector<Expr> index[2];
   for (int load : {0, 1}) {
     const ConeValue& value = value_at(loads[size_t(load)]->value);

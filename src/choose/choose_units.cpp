@@ -85,7 +85,7 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
     return false;
   const int s = nests_.stage(name);
   const std::optional<Product> p = product(s, {});
-  const bool suits = p && copies_words(s - 1) && stage(s - 1).components[0].out == p->value &&
+  const bool suits = p && !p->cut && copies_words(s - 1) && stage(s - 1).components[0].out == p->value &&
                      p->panels.empty() && p->outer.empty() && p->more_rows.empty() && !p->across &&
                      !p->turned && p->depth.size() == 1 && p->rows >= 2 * tile.m &&
                      p->columns >= 2 * tile.n && p->deep >= tile.k;

@@ -193,6 +193,7 @@ private:
     int64_t rows = 0, columns = 0, deep = 1;
     int value = -1, other = -1;         // the panels, the other operand
     bool packable = false, open = true; // open: nothing happens to the finished sums
+    bool cut = false;                   // a domain leaves points of the sum out
     bool across = false;                // the results do not are contiguous along n
     bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
   };

@@ -3,6 +3,7 @@
 #include "base/contains.h"
 #include "choose/axis_use.h"
 #include "cone/formula.h"
+#include "expr/share.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -47,6 +48,8 @@ public:
     for (const Load& load : loads) read += load.elements;
     result.reuse = result.points / std::max(read, 1.0);
     if (loads.empty() || result.reuse < fewest_reads) return {};
+
+    result.share = share_of_loops(nests_, s, sizes_);
 
     const StageLoop* lanes = nullptr;
     double sums = 1; // in the innermost body, whole vectors of them
@@ -176,6 +179,21 @@ std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule) {
   }
 }
 
+double share_of_loops(const Nests& nests, size_t s, const ExprMap<int64_t>& sizes) {
+  const Stage& stage = nests.cone.stages[s];
+  const StageNest& nest = nests.stages[s];
+  const bool end = std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
+    return nest.bounds.contains(l.name) || nests.predicate_splits.contains(l.name);
+  });
+  if (!end) return 1;
+  std::vector<std::pair<Expr, double>> axes;
+  for (int a : stage.axes) {
+    const ConeAxis& axis = nests.cone.axes[size_t(a)];
+    axes.emplace_back(axis.symbol, trips_of(axis.extent, sizes));
+  }
+  return share_of(logical_and(stage.domain, stage.needed), axes);
+}
+
 std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limits,
                                    const ExprMap<int64_t>& sizes) {
   std::vector<TiledFold> folds;
@@ -206,7 +224,7 @@ double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
       vectors |= l.kind == LoopKind::vector ? use.strided + use.irregular == 0 : use.contiguous > 0;
     }
     vectors = vectors && lanes;
-    if (!vectors) copied += points;
+    if (!vectors) copied += points * share_of_loops(nests, s, sizes);
   }
   return copied;
 }
@@ -236,7 +254,7 @@ double summed_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
       return l.symbol.is_symbol() && (l.kind == LoopKind::vector || l.kind == LoopKind::unrolled);
     });
     if (has_fold(stage) && stage.scan_axis < 0 && !together)
-      summed += points_along(nests.cone, stage.axes, sizes);
+      summed += points_along(nests.cone, stage.axes, sizes) * share_of_loops(nests, s, sizes);
   }
   return summed;
 }
@@ -270,7 +288,7 @@ double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
           const ConeAxis& axis = nests.cone.axes[size_t(a)];
           if (varies(f.index, axis.symbol)) elements *= trips_of(axis.extent, sizes);
         }
-        if (points < fewest_reads * elements) loaded += elements;
+        if (points < fewest_reads * elements) loaded += elements * share_of_loops(nests, s, sizes);
       });
   }
   return loaded;

@@ -12,6 +12,7 @@ namespace luminal::kernel {
 struct TiledFold {
   std::string stage;
   double points = 0; ///< at the given sizes, or at most; an axis without a bound counts as 2^20
+  double share = 1;  ///< of these points, what its loops do not leave out
   double reuse = 0;  ///< points for each element that is read
   /// The share of the machine's multiply-adds that its inner loops can reach: lanes that are
   /// filled, loads for each multiply-add and the cache they come from, sums that do not wait for
@@ -30,6 +31,9 @@ inline constexpr double fewest_points = 1 << 14, fewest_reads = 4;
 std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule);
 
 // `sizes`: of the cone's dimension symbols, where something else is meant than their largest values.
+
+/// Of the points of a stage, what its loops do not leave out: a domain ends them where a schedule says so.
+double share_of_loops(const Nests& nests, size_t stage, const ExprMap<int64_t>& sizes = {});
 
 /// The folds of these loops, in the order of their stages.
 std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limits,

@@ -33,8 +33,8 @@ struct CpuTarget {
   /// It adds fewer products in a cycle than multiply-adds of f32: of Intel's processors with matrix units.
   bool slow_bf16_dot = false;
   bool full_rate = false; ///< two multiply-adds of 512 bits a cycle, and a last cache that all cores share
-  bool int8_dot = false;                       ///< VPDPBUSD, SDOT
-  bool scalef = false;                         ///< VSCALEFPS
+  bool int8_dot = false;  ///< VPDPBUSD, SDOT
+  bool scalef = false;    ///< VSCALEFPS
   bool bf16_tiles = false, int8_tiles = false; ///< matrix units (AMX) that this process may use
 
   /// This machine, asked once; or the part of it that LUMINAL_CPU names. Throws where it has no such part.

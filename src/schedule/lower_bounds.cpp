@@ -95,6 +95,7 @@ bool Lowering::splits_level(const std::string& loop) const {
   for (size_t s = 0; s < n_.stages.size(); s++) {
     const StageLoop* l = n_.stages[s].find(loop);
     if (!l) continue;
+    if (n_.stages[s].bounds.contains(loop)) return false;
     holders++;
     results &= !domain_range(int(s), n_.stages[s], *l) && domain_range(int(s), n_.stages[s], *l, true);
   }

@@ -71,6 +71,11 @@ Body StageLowering::invariants(State& state, size_t i) {
   return out;
 }
 
+namespace {
+/// Trips of a loop at an end of its domain.
+constexpr int64_t most_written_out = 16;
+} // namespace
+
 Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs,
                             const Inner& inner) {
   if (i == rest_.size()) return inner(state);
@@ -157,6 +162,7 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
     full.held[g] = true;
   }
   const Assumed before = l_.assumed_;
+  std::optional<Lowering::Interval2> ragged; // ends of the domain stand apart from what is inside of it
   if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
       begin = begin_within(max(begin, r->some_begin), loop.extent);
@@ -165,6 +171,8 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
       // All of the tile is inside wherever some of it is.
       if (proves_equal(r->some_begin, r->all_begin) && proves_equal(r->some_end, r->all_end))
         l_.assumed_.yes.insert(r->conditions.begin(), r->conditions.end());
+      else if (!left_over && l_.n_.predicate_splits.contains(loop.name))
+        ragged = r;
     }
   auto part = [&](State s, Expr from, Expr to) -> Body {
     if ((to - from).is_constant(1)) { // one trip, known where
@@ -187,8 +195,25 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
     };
     return loop.block > 0 ? in_blocks(s, loop, from, to, trips) : trips(s, from, to);
   };
+  // Few trips of a known number are written out, so that each knows which points are inside.
+  const auto ends = [&](Expr from, Expr to) -> Body {
+    if (proves_equal(from, to)) return {};
+    const Expr trips = to - from;
+    if (!trips.is_constant() || trips.value() > most_written_out) return part(full, from, to);
+    Body body;
+    for (int64_t k = 0; k < trips.value(); k++) append(body, part(full, from + k, from + k + 1));
+    return body;
+  };
   Body out;
-  if (!left_over) {
+  if (ragged) {
+    const Expr all_begin = min(end, max(begin, ragged->all_begin)),
+               all_end = max(all_begin, min(end, ragged->all_end));
+    append(out, ends(begin, all_begin));
+    l_.assumed_.yes.insert(ragged->conditions.begin(), ragged->conditions.end());
+    append(out, part(full, all_begin, all_end));
+    l_.assumed_ = before;
+    append(out, ends(all_end, end));
+  } else if (!left_over) {
     append(out, part(full, begin, end));
   } else {
     Expr middle = max(begin, whole);

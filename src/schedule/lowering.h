@@ -143,8 +143,8 @@ private:
   /// all the same; asked for only where `kept`.
   std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop,
                                         bool kept = false) const;
-  /// Do stages share the trips of a predicate_split? (Else it is a loop of the results of one fold,
-  /// which is split inside of the stage.)
+  /// Do stages share the trips of a predicate_split? (Else it is a loop of one fold, of its results or
+  /// bounded by its domain, which is split inside of the stage.)
   bool splits_level(const std::string& loop) const;
 
   Nests n_;

@@ -96,8 +96,8 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
     if (cone.values[v].role == kernel::ValueRole::input) given += work.value_bytes[v];
   if (const auto nests = kernel::largest_nests(cone, schedule)) {
     for (const kernel::TiledFold& fold : kernel::tiled_folds(*nests, limits, bound)) {
-      tiled += fold.points / std::max(fold.rate, 1e-3);
-      points += fold.points;
+      tiled += fold.points * fold.share / std::max(fold.rate, 1e-3);
+      points += fold.points * fold.share;
     }
     steps = work_of(*nests, sizes).steps;
     apart = kernel::copied_one_by_one(*nests, bound) + kernel::stored_one_by_one(*nests, bound) +

@@ -1,6 +1,7 @@
 // search/limit.cpp -- counting operations and bytes of a cone.
 #include "search/limit.h"
 #include "base/contains.h"
+#include "choose/tiling.h"
 #include "cone/formula.h"
 #include <algorithm>
 #include <cmath>
@@ -125,8 +126,9 @@ private:
 using Computed =
     std::function<double(size_t stage, const std::vector<int>& axes, const kernel::Formula&, double points)>;
 
+/// `share`: of a stage's points, what its loops do not leave out.
 KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes,
-                 const Computed& computed) {
+                 const Computed& computed, const std::function<double(size_t stage)>& share_of_stage) {
   const auto bound = bound_symbols(cone.symbols, sizes);
   const auto extent = [&](int axis) {
     const auto value = evaluate(cone.axes[size_t(axis)].extent, bound);
@@ -152,6 +154,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
   for (size_t s = 0; s < cone.stages.size(); s++) {
     const kernel::Stage& stage = cone.stages[s];
     const bool tuple = stage.monoid && stage.scan_axis < 0;
+    const double inside = share_of_stage(s);
     std::set<std::vector<int>> moved; // one weight for all states that move with it
     std::set<const kernel::Formula*> seen;
     for (size_t i = 0; i < stage.components.size(); i++) {
@@ -183,10 +186,11 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
             if (!contains(frame, a)) frame.push_back(a);
         std::ranges::sort(frame);
         const double more = steps_of(stage.monoid->components()[i].transform);
-        if (more > 0 && moved.insert(frame).second) work.steps += more * points(axes_of_terms(stage, frame));
+        if (more > 0 && moved.insert(frame).second)
+          work.steps += inside * more * points(axes_of_terms(stage, frame));
       }
-      work.flops += each * here;
-      work.steps += steps * here;
+      work.flops += inside * each * here;
+      work.steps += inside * steps * here;
     }
   }
   for (size_t v = 0; v < cone.values.size(); v++) {
@@ -211,7 +215,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
 } // namespace
 
 KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
-  return count(cone, sizes, {});
+  return count(cone, sizes, {}, [](size_t) { return 1.0; });
 }
 
 namespace {
@@ -269,7 +273,9 @@ private:
 } // namespace
 
 KernelWork work_of(const kernel::Nests& nests, const std::map<std::string, int64_t>& sizes) {
-  return count(nests.cone, sizes, LoopTrips(nests, bound_symbols(nests.cone.symbols, sizes)));
+  const ExprMap<int64_t> bound = bound_symbols(nests.cone.symbols, sizes);
+  return count(nests.cone, sizes, LoopTrips(nests, bound),
+               [&](size_t stage) { return kernel::share_of_loops(nests, stage, bound); });
 }
 
 double limit_seconds(const KernelWork& work, const MachineProfile& profile, int threads) {

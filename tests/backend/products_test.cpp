@@ -4,6 +4,8 @@
 #include "choose/default_schedule.h"
 #include "cone/cone.h"
 #include "support.h"
+#include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace luminal {
@@ -182,6 +184,71 @@ TEST(Products, FewColumnsAreSummedApart) {
       EXPECT_THAT(kernel::verify(*made), testing::IsEmpty()) << kernel::to_string(*made);
       expect_interpreted(*made, target, uint64_t(n), kernel::to_string(schedule) + term);
     }
+  }
+}
+
+/// A domain ends the loop over the sum of a register tile: what lies outside of it, infinities and NaN among
+/// it, is not read; a row without a point is 0.
+TEST(Products, MaskedSumsEndWhereTheirMaskDoes) {
+  for (const codegen::CpuTarget& target : instruction_sets()) {
+    const int lanes = std::max(4, target.vector_bits / 32);
+    const kernel::MachineLimits limits{.lanes = lanes, .vector_registers = lanes == 16 ? 32 : 16};
+    for (const std::string where : {"k <= m", "m <= k", "k <= m + 5", "k + 3 <= m", "k <= m and m < k + 9"})
+      for (const auto& [m, n, k] : {std::tuple(64, 64, 64), {37, 48, 37}, {50, 64, 61}}) {
+        const std::string term = fmt::format(R"(
+fn @main(%A: f32[2, {0}, {2}], %B: f32[2, {2}, {1}]) {{
+  %0 = view %A [b: 2, m: {0}, n: {1}, k: {2}] -> [b, m, k]
+  %1 = view %B [b: 2, m: {0}, n: {1}, k: {2}] -> [b, k, n]
+  %2 = mul %0, %1
+  %3 = fold [b: 2, m: {0}, n: {1}, k: {2}] over [k] where {3} {{ sum %2[b, m, n, k] }}
+  %4 = get %3, 0
+  return f = %4
+}})",
+                                             m, n, k, where);
+        Module module = parse_module(term, "product");
+        const NodeId root = module.entry().results[0].value;
+        auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{root}, {});
+        ASSERT_TRUE(cone) << cone.error();
+        auto [schedule, made, decisions] = kernel::default_kernel(*cone, limits);
+        ASSERT_TRUE(made) << made.error();
+        EXPECT_THAT(kernel::to_string(schedule), testing::HasSubstr("predicate_split k")) << term;
+        EXPECT_THAT(kernel::verify(*made), testing::IsEmpty()) << kernel::to_string(*made);
+        expect_interpreted(*made, target, uint64_t(m + n), kernel::to_string(schedule) + term);
+        // Against the terms: the operand is NaN or infinite wherever the mask hides it.
+        Arguments args;
+        std::vector<float> a(size_t(2 * m * k)), b(size_t(2 * k * n));
+        for (size_t i = 0; i < b.size(); i++) b[i] = float(int(i * 37 % 64) - 32) / 16;
+        const auto inside = [&](int i, int j) {
+          if (where == "k <= m") return j <= i;
+          if (where == "m <= k") return i <= j;
+          if (where == "k <= m + 5") return j <= i + 5;
+          if (where == "k + 3 <= m") return j + 3 <= i;
+          return j <= i && i < j + 9;
+        };
+        for (int i = 0; i < 2 * m; i++)
+          for (int j = 0; j < k; j++)
+            a[size_t(i * k + j)] = inside(i % m, j) ? float((i * 7 + j * 3) % 32 - 16) / 8
+                                   : (i + j) % 2    ? NAN
+                                                    : INFINITY;
+        for (const kernel::Buffer& buffer : made->buffers) {
+          if (buffer.space != kernel::Space::global) continue;
+          Bytes bytes(size_t(storage_bytes(buffer.dtype, buffer.size.value())));
+          if (buffer.name == "A") std::memcpy(bytes.data(), a.data(), bytes.size());
+          if (buffer.name == "B") std::memcpy(bytes.data(), b.data(), bytes.size());
+          args.data[buffer.name] = bytes;
+        }
+        Program(*made, target).run(args);
+        const Bytes& out = args.data["f"];
+        for (int i = 0; i < 2 * m; i++)
+          for (int c = 0; c < n; c++) {
+            double want = 0;
+            for (int j = 0; j < k; j++)
+              if (inside(i % m, j)) want += double(a[size_t(i * k + j)]) * b[size_t((i / m * k + j) * n + c)];
+            ASSERT_NEAR(load_f64(DType::f32, out.data(), i * n + c), want, 1e-3)
+                << i << ", " << c << "\n"
+                << kernel::to_string(schedule) << term;
+          }
+      }
   }
 }
 
