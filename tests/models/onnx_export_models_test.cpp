@@ -142,6 +142,18 @@ TEST_F(OnnxExportModels, JoinedSortedAndScattered) {
   EXPECT_EQ(counts.at("CumSum"), 1);
 }
 
+/// One pass for each, along any axis: nothing has the square of the axis.
+TEST_F(OnnxExportModels, Scans) {
+  Graph g;
+  Tensor x = input(g, "x", {3, 40, 5});
+  x.cumprod(1).keep();
+  Tensor largest = x.cummax(2).values, least_at = x.flip({0}).cummin(0).indices;
+  largest.keep(), least_at.keep();
+  const auto counts = write(g);
+  EXPECT_EQ(counts.at("Scan"), 3);
+  EXPECT_FALSE(counts.contains("ReduceMax"));
+}
+
 TEST_F(OnnxExportModels, ResnetAndBert) {
   Graph g;
   const models::CifarResNet resnet{nn::Scope(g)};
