@@ -45,7 +45,7 @@ TEST(OnnxExport, RandomModulesComeBackEqual) {
     std::filesystem::copy(folder.file("."), std::getenv("LUMINAL_EXPORT_KEEP"),
                           std::filesystem::copy_options::recursive |
                               std::filesystem::copy_options::overwrite_existing);
-  if (python.empty()) GTEST_SKIP() << "there is no Python with onnxruntime (LUMINAL_PEER_PYTHON names one)";
+  if (python.empty()) GTEST_SKIP() << no_peer_python;
   EXPECT_EQ(run_exported(python, folder.file(".")), "");
 }
 
@@ -111,7 +111,7 @@ TEST(OnnxExport, WildModulesComeBackEqual) {
                           std::filesystem::copy_options::recursive |
                               std::filesystem::copy_options::overwrite_existing);
   }
-  if (python.empty()) GTEST_SKIP() << "there is no Python with onnxruntime (LUMINAL_PEER_PYTHON names one)";
+  if (python.empty()) GTEST_SKIP() << no_peer_python;
   EXPECT_EQ(run_exported(python, folder.file(".")), "");
 }
 

@@ -40,6 +40,7 @@ Held Exporter::reduce(const Node& node, Op op, const Held& x, const Shape& space
   }
   if (along.empty()) return r;
   r = full(r, stretched);
+  note(r);
   const DType type = x.dtype;
   std::string name = r.name;
   const bool truth = type == DType::boolean;
