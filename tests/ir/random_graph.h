@@ -19,6 +19,7 @@ struct RandomGraphOptions {
   bool holes = true;        // gathers
   bool structure = false;   // call, loop, cond
   bool sorts = true;        // sort, scan, scatter
+  bool scans = false;       // scans by all monoids
   bool transcendental = true;
   bool random = true; // random nodes
 };
@@ -280,7 +281,40 @@ private:
                   .body_axes = {all}};
     scan.exclusive = scan.monoid == Monoid::plain(Op::add, type(x).dtype) && chance(30);
     scan.reverse = chance(30);
+    if (options.scans) return any_scan(scan, x);
     add(b->get(b->add(scan, {x}), 0));
+  }
+  void any_scan(ScanAttr scan, NodeId x) {
+    const auto own = Scalar::leaf(0);
+    std::vector<NodeId> bodies{x};
+    switch (below(4)) {
+    case 0:
+      scan.monoid = Monoid::plain(one_of(std::vector<Op>{Op::max, Op::min, Op::mul, Op::add}), type(x).dtype);
+      break;
+    case 1: {
+      const NodeId zero = b->view(b->constant(type(x).dtype, 0), scan.space, {});
+      bodies = {chance(50) ? b->cast(x, DType::i32) : b->map(Op::lt, {zero, x})};
+      const DType t = type(bodies[0]).dtype;
+      scan.monoid = Monoid::plain(chance(50) ? Op::bit_or : Op::bit_and, t);
+      break;
+    }
+    case 2: // a second one that varies along the axis alone, or along the others
+      scan.monoid = Monoid::intern({{Op::add, type(x).dtype, own}, {Op::min, DType::f32, own}});
+      scan.body_axes.push_back({scan.axis});
+      bodies.push_back(fitting({DType::f32, {scan.space[size_t(scan.axis)]}}));
+      break;
+    default: // running largest element and sum of exponentials
+      if (type(x).dtype != DType::f32) bodies = {b->cast(x, DType::f32)};
+      scan.monoid = Monoid::intern(
+          {{Op::max, DType::f32, own},
+           {Op::add, DType::f32,
+            parse_scalar("select(old0 == -inf, 0, self * exp2(old0 - new0))", {"self", "old0", "new0"})}});
+      bodies.push_back(b->constant(DType::f32, 1));
+      scan.body_axes.push_back({});
+    }
+    scan.exclusive = chance(30);
+    const NodeId made = b->add(scan, bodies);
+    for (int c = 0; c < scan.monoid.size(); c++) add(b->get(made, c));
   }
   void sort() {
     NodeId x = pick();

@@ -65,10 +65,16 @@ protected:
     std::string text;
     for (const auto& [op, count] : counts) text += fmt::format(" {} {}", count, op);
     RecordProperty("operators", text);
-    if (std::getenv("LUMINAL_EXPORT_KEEP")) fmt::print("{}\n", text);
+    if (const char* keep = std::getenv("LUMINAL_EXPORT_KEEP")) {
+      fmt::print("{}\n", text);
+      const char* test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+      std::filesystem::copy_file(path, fmt::format("{}/{}{}.onnx", keep, test, kept_++),
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
     return counts;
   }
   TemporaryFolder folder_;
+  int kept_ = 0;
 };
 
 TEST_F(OnnxExportModels, LayersOfProducts) {
@@ -110,8 +116,8 @@ TEST_F(OnnxExportModels, Pools) {
   const auto counts = write(g);
   EXPECT_EQ(counts.at("MaxPool"), 1);
   EXPECT_EQ(counts.at("AveragePool"), 1);
-  EXPECT_EQ(counts.at("ReduceSum"), 1);
-  EXPECT_FALSE(counts.contains("Gather"));
+  EXPECT_EQ(counts.at("ReduceMean"), 1);
+  EXPECT_EQ(counts.size(), 3);
 }
 
 TEST_F(OnnxExportModels, TransformerBlock) {
@@ -121,6 +127,7 @@ TEST_F(OnnxExportModels, TransformerBlock) {
   layer(input(g, "x", {2, 9, 16})).keep();
   const auto counts = write(g);
   EXPECT_EQ(counts.at("Softmax"), 1);
+  EXPECT_EQ(counts.at("LayerNormalization"), 2);
   EXPECT_GE(counts.at("MatMul"), 6);
   EXPECT_FALSE(counts.contains("Gather"));
 }
@@ -142,6 +149,18 @@ TEST_F(OnnxExportModels, JoinedSortedAndScattered) {
   EXPECT_EQ(counts.at("CumSum"), 1);
 }
 
+/// One pass for each, along any axis: nothing has the square of the axis.
+TEST_F(OnnxExportModels, Scans) {
+  Graph g;
+  Tensor x = input(g, "x", {3, 40, 5});
+  x.cumprod(1).keep();
+  Tensor largest = x.cummax(2).values, least_at = x.flip({0}).cummin(0).indices;
+  largest.keep(), least_at.keep();
+  const auto counts = write(g);
+  EXPECT_EQ(counts.at("Scan"), 3);
+  EXPECT_FALSE(counts.contains("ReduceMax"));
+}
+
 TEST_F(OnnxExportModels, ResnetAndBert) {
   Graph g;
   const models::CifarResNet resnet{nn::Scope(g)};
@@ -149,7 +168,9 @@ TEST_F(OnnxExportModels, ResnetAndBert) {
   resnet(input(g, "picture", {1, 3, 32, 32})).keep();
   const auto counts = write(g, 1e-3);
   EXPECT_EQ(counts.at("Conv"), 19);
+  EXPECT_EQ(counts.at("BatchNormalization"), 19);
   EXPECT_FALSE(counts.contains("Gather"));
+  EXPECT_FALSE(counts.contains("Sqrt"));
 
   Graph h;
   const models::Bert bert(
@@ -163,6 +184,7 @@ TEST_F(OnnxExportModels, ResnetAndBert) {
   pooled.keep();
   const auto of_bert = write(h, 1e-3);
   EXPECT_EQ(of_bert.at("Softmax"), 2);
+  EXPECT_EQ(of_bert.at("LayerNormalization"), 5);
   EXPECT_GE(of_bert.at("MatMul"), 17);
 }
 

@@ -22,6 +22,9 @@ inline std::string peer_python() {
   return std::system(command.c_str()) == 0 ? path : "";
 }
 
+constexpr const char* no_peer_python =
+    "no Python with onnx and onnxruntime: ./bench.sh peers makes one, LUMINAL_PEER_PYTHON names another";
+
 /// What a result must be, element by element.
 struct Expected {
   std::vector<int64_t> shape;
@@ -69,8 +72,9 @@ struct ExportCase {
                                                          [](Expr e) { return !e.is_constant(); });
     return false;
   }
-  /// What the graph's last execute gave; `relative`: of the largest number of a result.
-  static ExportCase executed(const Graph& graph, const Module& module, Bindings& bindings, double relative) {
+  /// The values that inputs and weights of the graph have.
+  static Bindings bound(const Graph& graph) {
+    Bindings bindings;
     const auto state = graph.state();
     for (const auto& [name, data] : state->data) {
       HostTensor value;
@@ -80,6 +84,12 @@ struct ExportCase {
       value.data.assign(data.bytes.begin(), data.bytes.end());
       bindings.inputs[name] = std::move(value);
     }
+    return bindings;
+  }
+  /// What the graph's last execute gave; `relative`: of the largest number of a result.
+  static ExportCase executed(const Graph& graph, const Module& module, Bindings& bindings, double relative) {
+    const auto state = graph.state();
+    bindings = bound(graph);
     ExportCase made{module, bindings};
     for (const auto& [node, name] : state->kept) {
       const Tensor t = wrap(state, node);

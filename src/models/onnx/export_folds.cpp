@@ -40,6 +40,7 @@ Held Exporter::reduce(const Node& node, Op op, const Held& x, const Shape& space
   }
   if (along.empty()) return r;
   r = full(r, stretched);
+  note(r);
   const DType type = x.dtype;
   std::string name = r.name;
   const bool truth = type == DType::boolean;
@@ -120,41 +121,61 @@ std::vector<Held> Exporter::scan(const Frame& frame, const Node& node) {
     return aligned(ranked(x, rank), labels, kept.size());
   };
   const auto& components = attr.monoid.components();
-  if (components.size() == 1 && components[0].op == Op::add) {
-    const Held x = spread(frame[node.inputs[0]], attr.body_axes[0], rank);
-    Shape stretched = ranked(x, rank).shape;
-    stretched[size_t(attr.axis)] = extent;
-    const Held line = full(x, stretched);
-    const Held sums{graph_.node("CumSum", {line.name, graph_.integer(attr.axis)},
-                                {attribute("exclusive", int64_t(attr.exclusive)),
-                                 attribute("reverse", int64_t(attr.reverse))}),
-                    x.dtype, stretched};
+  std::vector<Held> elements;
+  for (size_t c = 0; c < components.size(); c++) {
+    const Held x = ranked(spread(frame[node.inputs[c]], attr.body_axes[c], rank), rank);
+    Shape line = x.shape;
+    line[size_t(attr.axis)] = extent;
+    elements.push_back(full(x, line));
+    elements.back().shape = std::move(line);
+  }
+  if (components.size() == 1 && components[0].op == Op::add && components[0].transform.is_leaf(0)) {
+    const Held sums =
+        apply("CumSum", {elements[0], {graph_.integer(attr.axis), DType::i64, {}}}, {},
+              {attribute("exclusive", int64_t(attr.exclusive)), attribute("reverse", int64_t(attr.reverse))});
     return {with_axes(rounded(sums), 0)};
   }
-  // Every prefix is a fold of its own: over one more axis, behind the others, of the elements up to it.
-  Shape wide = attr.space;
-  wide.push_back(extent);
-  const int last = int(rank);
-  const IndexSpace space{wide, all_axes(rank + 1)};
-  const Expr at = axis_symbol(attr.axis, extent), element = axis_symbol(last, extent);
-  const Expr taken = attr.reverse     ? attr.exclusive ? lt(at, element) : le(at, element)
-                         : attr.exclusive ? lt(element, at)
-                                      : le(element, at);
-  const Held inside = condition(taken, space);
-  std::vector<Held> bodies, finals, results;
+  // One pass: a state takes one element after the other, each without the axis.
+  const auto without_axis = [&](Shape shape) {
+    shape.erase(shape.begin() + attr.axis);
+    return shape;
+  };
+  std::vector<std::string> inputs;
+  std::vector<Held> states, slices, next;
+  graph_.begin_scope();
   for (int c = 0; c < attr.monoid.size(); c++) {
+    std::vector<Held> varies{elements[size_t(c)]};
+    for (const int other : attr.monoid.dependencies(c)) varies.push_back(elements[size_t(other)]);
+    const DType type = components[size_t(c)].dtype;
+    states.push_back({graph_.free_name("state"), type, without_axis(broadcast_of(varies))});
+    slices.push_back({graph_.free_name("element"), type, without_axis(elements[size_t(c)].shape)});
     const MonoidComponent& component = components[size_t(c)];
-    std::vector<int> axes = attr.body_axes[size_t(c)];
-    std::replace(axes.begin(), axes.end(), attr.axis, last);
-    bodies.push_back(spread(frame[node.inputs[size_t(c)]], axes, rank + 1));
-    Held moved = transformed(component, bodies, finals);
-    const Held identity = identity_of(attr.monoid, c);
-    moved = select(inside, moved, identity);
-    finals.push_back(reduce(node, component.op, moved, wide, {last}));
-    Held result = ranked(finals.back(), rank + 1);
-    std::vector<int> labels = all_axes(rank);
-    labels.push_back(-1);
-    results.push_back(with_axes(aligned(result, labels, rank), c));
+    const Held moved = transformed(component, states, next), taken = transformed(component, slices, next);
+    next.push_back(full(op(component.op, {moved, taken}), states.back().shape));
+  }
+  std::vector<ValueData> body_inputs, body_outputs;
+  const auto declare_all = [&](std::vector<ValueData>& list, const std::vector<Held>& values) {
+    for (const Held& value : values) list.push_back(declare(value.name, value.dtype, value.shape, true));
+  };
+  for (const auto* values : {&states, &slices}) declare_all(body_inputs, *values);
+  for (const auto* values : {&next, attr.exclusive ? &states : &next}) declare_all(body_outputs, *values);
+  GraphData body = graph_.end_scope(std::move(body_inputs), std::move(body_outputs));
+  for (size_t c = 0; c < states.size(); c++)
+    inputs.push_back(full(identity_of(attr.monoid, int(c)), states[c].shape).name);
+  for (const Held& element : elements) inputs.push_back(element.name);
+  const auto each = [&](const char* name, int64_t value) {
+    return attribute(name, std::vector<int64_t>(states.size(), value));
+  };
+  const auto names = graph_.nodes(
+      "Scan", std::move(inputs), 2 * states.size(),
+      {attribute("body", std::move(body)), attribute("num_scan_inputs", int64_t(states.size())),
+       each("scan_input_axes", attr.axis), each("scan_input_directions", int64_t(attr.reverse)),
+       each("scan_output_axes", attr.axis), each("scan_output_directions", int64_t(attr.reverse))});
+  std::vector<Held> results;
+  for (size_t c = 0; c < states.size(); c++) {
+    Shape shape = states[c].shape;
+    shape.insert(shape.begin() + attr.axis, extent);
+    results.push_back(with_axes({names[states.size() + c], states[c].dtype, shape}, int(c)));
   }
   return results;
 }

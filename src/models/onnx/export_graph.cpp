@@ -1,5 +1,6 @@
 // models/onnx/export_graph.cpp -- nodes, constants and scopes of an ONNX file in the making.
 #include "models/onnx/export_graph.h"
+#include "models/onnx/export_patterns.h"
 #include "models/onnx/importer.h"
 #include <algorithm>
 #include <cstring>
@@ -36,26 +37,6 @@ void add_read(const GraphData& graph, std::set<std::string>& read) {
   }
   for (const std::string& name : inside)
     if (!made.contains(name)) read.insert(name);
-}
-
-/// Leaves out nodes whose results nobody reads.
-void prune(GraphData& graph) {
-  std::set<std::string> read;
-  for (const ValueData& output : graph.outputs) read.insert(output.name);
-  std::vector<NodeData> kept;
-  for (size_t i = graph.nodes.size(); i-- > 0;) {
-    NodeData& node = graph.nodes[i];
-    if (std::none_of(node.outputs.begin(), node.outputs.end(),
-                     [&](const std::string& name) { return read.contains(name); }))
-      continue;
-    read.insert(node.inputs.begin(), node.inputs.end());
-    for (const Attribute& a : node.attributes)
-      for (const GraphData& inner : a.graphs) add_read(inner, read);
-    kept.push_back(std::move(node));
-  }
-  std::reverse(kept.begin(), kept.end());
-  graph.nodes = std::move(kept);
-  std::erase_if(graph.initializers, [&](const TensorData& t) { return !read.contains(t.name); });
 }
 
 void rename(GraphData& graph, const std::string& from, const std::string& to) {
@@ -150,10 +131,27 @@ std::string ExportGraph::constant(DType type, std::vector<int64_t> shape, std::v
   scopes_[0].graph.initializers.push_back(std::move(tensor));
   return place->second;
 }
+std::vector<int64_t> ExportGraph::integers_of(const std::string& name) const {
+  const auto found = lists_.find(name);
+  return found == lists_.end() ? std::vector<int64_t>{} : found->second;
+}
+std::optional<float> ExportGraph::filled_with(const std::string& name) const {
+  for (const TensorData& tensor : scopes_[0].graph.initializers) {
+    if (tensor.name != name || !tensor.owned || tensor.type != ElementType::f32 || tensor.elements() == 0)
+      continue;
+    const double first = load_f64(DType::f32, tensor.bytes.data(), 0);
+    for (int64_t i = 1; i < tensor.elements(); i++)
+      if (load_f64(DType::f32, tensor.bytes.data(), i) != first) return {};
+    return float(first);
+  }
+  return {};
+}
 std::string ExportGraph::integers(const std::vector<int64_t>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(int64_t));
   if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return constant(DType::i64, {int64_t(values.size())}, std::move(bytes));
+  std::string name = constant(DType::i64, {int64_t(values.size())}, std::move(bytes));
+  lists_[name] = values;
+  return name;
 }
 std::string ExportGraph::integer(int64_t value) {
   std::vector<std::byte> bytes(sizeof value);
@@ -186,8 +184,12 @@ GraphData ExportGraph::end_scope(std::vector<ValueData> inputs, std::vector<Valu
 }
 
 GraphData ExportGraph::finish(std::vector<ValueData> inputs, std::vector<ValueData> outputs,
-                              const std::vector<std::string>& values) {
+                              const std::vector<std::string>& values,
+                              const std::map<std::string, ValueType>& types) {
   GraphData& graph = scopes_[0].graph;
+  graph.outputs.resize(values.size());
+  for (size_t i = 0; i < values.size(); i++) graph.outputs[i].name = values[i];
+  join_operators(*this, graph, types);
   std::set<std::string> taken;
   for (const ValueData& input : inputs) taken.insert(input.name);
   for (const TensorData& tensor : graph.initializers) taken.insert(tensor.name);
@@ -211,7 +213,28 @@ GraphData ExportGraph::finish(std::vector<ValueData> inputs, std::vector<ValueDa
   graph.inputs = std::move(inputs);
   graph.outputs = std::move(outputs);
   prune(graph);
+  std::set<std::string> read;
+  add_read(graph, read);
+  std::erase_if(graph.initializers, [&](const TensorData& t) { return !read.contains(t.name); });
   return std::move(graph);
+}
+
+void ExportGraph::prune(GraphData& graph) {
+  std::set<std::string> read;
+  for (const ValueData& output : graph.outputs) read.insert(output.name);
+  std::vector<NodeData> kept;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    NodeData& node = graph.nodes[i];
+    if (std::none_of(node.outputs.begin(), node.outputs.end(),
+                     [&](const std::string& name) { return read.contains(name); }))
+      continue;
+    read.insert(node.inputs.begin(), node.inputs.end());
+    for (const Attribute& a : node.attributes)
+      for (const GraphData& inner : a.graphs) add_read(inner, read);
+    kept.push_back(std::move(node));
+  }
+  std::reverse(kept.begin(), kept.end());
+  graph.nodes = std::move(kept);
 }
 
 bool ExportGraph::reads(const GraphData& graph, const std::string& name) {

@@ -101,6 +101,7 @@ std::string Exporter::shape_tensor(const Shape& shape) {
 
 Held Exporter::reshape(const Held& given, const Shape& shape) {
   if (given.shape == shape) return given;
+  if (const auto number = number_as(given, shape)) return *number;
   const auto earlier = reshaped_from_.find(given.name);
   const Held x = earlier == reshaped_from_.end() ? given : earlier->second;
   if (x.shape == shape) return {x.name, given.dtype, shape};
@@ -133,6 +134,21 @@ Held Exporter::reshaped(const Held& result, const Held& from) {
   return result;
 }
 
+std::optional<Held> Exporter::number_as(const Held& x, const Shape& shape) {
+  const auto known = graph_.known(x.name);
+  if (!known || !is_float(x.dtype) || held_as(x.dtype) != x.dtype) return {};
+  if (std::any_of(shape.begin(), shape.end(), [](Expr e) { return !e.is_constant(1); })) return {};
+  std::vector<std::byte> bytes(size_t(storage_bytes(x.dtype, 1)));
+  store_f64(x.dtype, bytes.data(), 0, *known);
+  return Held{graph_.constant(x.dtype, std::vector<int64_t>(shape.size(), 1), std::move(bytes)), x.dtype,
+              shape};
+}
+
+const Held* Exporter::earlier(const Held& x, const Shape& shape) const {
+  const auto found = reshaped_from_.find(x.name);
+  return found != reshaped_from_.end() && found->second.shape == shape ? &found->second : nullptr;
+}
+
 Held Exporter::transpose(const Held& x, const std::vector<int>& order) {
   if (std::is_sorted(order.begin(), order.end())) return x;
   Shape shape;
@@ -151,6 +167,8 @@ Held Exporter::ranked(const Held& x, size_t rank) {
   std::iota(axes.begin(), axes.end(), int64_t(0));
   Shape shape(axes.size(), Expr(1));
   shape.insert(shape.end(), x.shape.begin(), x.shape.end());
+  if (const auto number = number_as(x, shape)) return *number;
+  if (const Held* same = earlier(x, shape)) return *same;
   return reshaped({graph_.node("Unsqueeze", {x.name, graph_.integers(axes)}), x.dtype, shape}, x);
 }
 
@@ -174,6 +192,7 @@ Held Exporter::full(const Held& x, const Shape& shape) {
 }
 
 Held Exporter::spread(const Held& x, const std::vector<int>& axes, size_t rank) {
+  if (x.shape.empty()) return x;
   Held r = ranked(x, axes.size());
   std::vector<int> order(axes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -192,6 +211,7 @@ Held Exporter::spread(const Held& x, const std::vector<int>& axes, size_t rank) 
     shape.erase(shape.begin(), shape.begin() + long(lead));
     return {r.name, r.dtype, shape};
   }
+  if (const Held* same = earlier(r, shape)) return *same;
   return reshaped({graph_.node("Unsqueeze", {r.name, graph_.integers(missing)}), r.dtype, shape}, r);
 }
 

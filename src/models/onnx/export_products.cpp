@@ -1,5 +1,5 @@
 // models/onnx/export_products.cpp -- what ONNX has an operator for: sums of products as MatMul and Conv,
-// folds of windows as MaxPool and AveragePool, softmax.
+// folds of windows as MaxPool and AveragePool.
 //
 // An operand of a fold is followed through its views: each axis of the value behind them is an expression
 // over the axes of the fold. A product of matrices has one axis, or several that were merged, in each
@@ -460,46 +460,6 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
     const std::string name = graph_.node("Conv", inputs, attributes);
     convolutions_[name] = {std::move(inputs), std::move(attributes)};
     return result_of(w, channels, name);
-  }
-  return {};
-}
-
-std::optional<Held> Exporter::softmax(const Frame& frame, const Node& node) {
-  const Function& f = frame.function;
-  const Shape& shape = node.type().shape;
-  const DType type = node.type().dtype;
-  if (held_as(type) != type || !is_float(type)) return {};
-  std::vector<int> all(shape.size());
-  std::iota(all.begin(), all.end(), 0);
-  /// The reduction of `of` over one axis that stands behind views of `from`, as it stands at each element.
-  const auto statistic = [&](Behind at, Op op, NodeId of, int axis) -> int {
-    while (follow(f, at)) {
-    }
-    const Node& get = f[at.node];
-    if (get.kind != NodeKind::get || !at.predicate.is_constant(1) || at.cast) return -1;
-    const FoldAttr* fold = plain_fold(f[get.inputs[0]]);
-    if (!fold || fold->monoid.components()[0].op != op || f[get.inputs[0]].inputs[0] != of) return -1;
-    if (fold->reduced.size() != 1 || fold->space != shape || fold->body_axes[0] != all) return -1;
-    if (axis >= 0 && fold->reduced[0] != axis) return -1;
-    const std::vector<int> kept = result_axes(*fold, 0);
-    for (size_t k = 0; k < kept.size(); k++)
-      if (at.map[k] != axis_symbol(kept[k], shape[size_t(kept[k])])) return -1;
-    return fold->reduced[0];
-  };
-  for (int side = 0; side < 2; side++) {
-    const NodeId e = node.inputs[size_t(side)];
-    if (!is_op(f[e], Op::exp) || !is_op(f[f[e].inputs[0]], Op::sub)) continue;
-    Behind at = start(shape, all, node.inputs[size_t(1 - side)]);
-    while (follow(f, at)) {
-    }
-    if (!is_op(f[at.node], Op::recip) || !at.predicate.is_constant(1)) continue;
-    at.node = f[at.node].inputs[0];
-    const int axis = statistic(at, Op::add, e, -1);
-    const Node& shifted = f[f[e].inputs[0]];
-    if (axis < 0 || statistic(start(shape, all, shifted.inputs[1]), Op::max, shifted.inputs[0], axis) < 0)
-      continue;
-    const Held x = full(frame[shifted.inputs[0]], shape);
-    return with(x, graph_.node("Softmax", {x.name}, {attribute("axis", int64_t(axis))}));
   }
   return {};
 }

@@ -52,9 +52,14 @@ Held Exporter::integer_of(DType dtype, int64_t value) {
 Held Exporter::apply(const std::string& op, const std::vector<Held>& x, std::optional<DType> type,
                      std::vector<Attribute> attributes) {
   std::vector<std::string> names;
-  for (const Held& each : x) names.push_back(each.name);
-  return {graph_.node(op, std::move(names), std::move(attributes)), type.value_or(x[0].dtype),
-          broadcast_of(x)};
+  for (const Held& each : x) {
+    names.push_back(each.name);
+    note(each);
+  }
+  Held result{graph_.node(op, std::move(names), std::move(attributes)), type.value_or(x[0].dtype),
+              broadcast_of(x)};
+  note(result);
+  return result;
 }
 
 std::string Exporter::cast_name(const std::string& name, DType to) {
@@ -330,6 +335,8 @@ Held Exporter::float_to_integer(const Held& x, DType to) {
 Held Exporter::cast(const Held& x, DType to) {
   const DType from = x.dtype, held = held_as(to);
   if (from == to) return x;
+  if (const auto known = graph_.known(x.name); known && from == DType::i64 && is_float(to))
+    if (const Held value = number(to, *known); held_as(to) == to) return value;
   if (to == DType::boolean) return {cast_name(x.name, to), to, x.shape};
   if (is_float(from) && !is_float(to)) return float_to_integer(x, to);
   std::string name = from == DType::u64 && is_float(to) ? reinterpret_u64(x).name : x.name;

@@ -114,7 +114,9 @@ Held Exporter::aligned(const Held& x, const std::vector<int>& labels, size_t ran
     else
       left.push_back(r.shape[k]);
   }
-  if (!gone.empty())
+  if (const Held* same = earlier(r, left))
+    r = *same;
+  else if (!gone.empty())
     r = reshaped({graph_.node("Squeeze", {r.name, graph_.integers(gone)}), r.dtype, left}, r);
   return spread(r, read, rank);
 }

@@ -65,6 +65,7 @@ void Exporter::inputs_and_weights() {
                                          d);
     }
     parameters_[input.name] = enter(input.name, input.type.dtype, input.type.shape);
+    note(parameters_[input.name]);
   }
   // A dimension that no input has is an input itself.
   for (const Expr symbol : module_.symbols)
@@ -230,8 +231,6 @@ std::vector<Held> Exporter::emit(Frame& frame, NodeId id) {
     const auto& map = std::get<MapAttr>(node.attr);
     if (map.user_op.empty() && map.op == Op::select)
       if (auto joined = concatenation(frame, id)) return {*joined};
-    if (map.user_op.empty() && map.op == Op::mul)
-      if (auto probabilities = softmax(frame, node)) return {*probabilities};
     std::vector<Held> x;
     for (const NodeId input : node.inputs) x.push_back(frame[input]);
     if (map.user_op.empty()) return {op(map.op, std::move(x))};
@@ -286,7 +285,7 @@ ModelData Exporter::run() {
   }
   ModelData model;
   model.producer = "luminal";
-  model.graph = graph_.finish(std::move(inputs_), std::move(outputs), values);
+  model.graph = graph_.finish(std::move(inputs_), std::move(outputs), values, types_);
   model.graph.name = main.name;
   const int64_t opset = ExportGraph::opset_of(model.graph);
   model.opsets[""] = opset;

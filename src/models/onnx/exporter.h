@@ -68,6 +68,9 @@ private:
   ValueData declare(const std::string& name, DType dtype, const Shape& shape, bool held) const;
   [[noreturn]] void refuse(const Node& node, std::string_view why) const;
 
+  /// What the names of these values stand for.
+  void note(const Held& x) { types_.insert_or_assign(x.name, ValueType{x.dtype, x.shape}); }
+
   // export_values.cpp
   Held number(DType dtype, double value);
   Held integer_of(DType dtype, int64_t value); // u64: the bit pattern
@@ -109,6 +112,10 @@ private:
   Held full(const Held& x, const Shape& shape); // every extent as it is
   Held reshape(const Held& x, const Shape& shape);
   Held reshaped(const Held& result, const Held& from); // remembers it: a reshape of a reshape is one
+  /// A constant of one element with this shape.
+  std::optional<Held> number_as(const Held& x, const Shape& shape);
+  /// What x is a reshape of, where that has the shape.
+  const Held* earlier(const Held& x, const Shape& shape) const;
   Held transpose(const Held& x, const std::vector<int>& order);
   /// x, whose axes are these of a space of `rank` axes (in any order), over that space with extents of 1.
   Held spread(const Held& x, const std::vector<int>& axes, size_t rank);
@@ -138,7 +145,6 @@ private:
   std::vector<Held> sort(const Frame& frame, const Node& node);
   Held identity_of(const Monoid& monoid, int component);
   Held reduce(const Node& node, Op op, const Held& x, const Shape& space, const std::vector<int>& axes);
-  std::optional<Held> softmax(const Frame& frame, const Node& node);
 
   // export_products.cpp
   /// What stands behind the views of an operand, where its axes are those of the space.
@@ -166,6 +172,7 @@ private:
       convolutions_;                          // the same
   std::map<std::string, Held> reshaped_from_; // by the name of the result
   std::map<std::string, Held> parameters_;    // of the entry
+  std::map<std::string, ValueType> types_;    // of operands and results of operators
 };
 
 /// What save_onnx writes; throws Error as it does. The bytes of weights are the graph's.
