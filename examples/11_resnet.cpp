@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   const bool real = argc > 1;
   const DataSetPtr all = real ? datasets::image_folder(argv[1], {.height = 32, .width = 32}) : patterns(160);
   const auto [train, test] = datasets::split(all, 0.8, 1);
-  const int64_t classes = real ? int64_t(all->classes("y").size()) : 4, steps = real ? 2000 : 25;
+  const int64_t classes = real ? int64_t(all->classes("y").size()) : 4, steps = real ? 2000 : 80;
   Trainer trainer(train_models::resnet({.width = real ? 64 : 8, .classes = classes}), train,
                   {.steps = steps,
                    .batch = real ? 64 : 16,

@@ -480,24 +480,31 @@ private:
   }
   /// Does a body read places that vary with kept and summed axes at once?
   bool reads_windows(const FoldAttr& fold, const Node& tuple) const {
+    const std::vector<Expr> axes = plain_axes(fold.space);
+    const auto is_window = [&](Expr e) {
+      bool kept = false, summed = false;
+      for (size_t a = 0; a < axes.size(); a++)
+        if (axes[a].is_symbol() && depends_on(e, axes[a]))
+          (std::ranges::binary_search(fold.reduced, int(a)) ? summed : kept) = true;
+      return kept && summed;
+    };
     for (size_t c = 0; c < fold.body_axes.size(); c++) {
-      const std::vector<int>& axes = fold.body_axes[c];
-      const auto is_window = [&](Expr e) {
-        bool kept = false, summed = false;
-        for (size_t a = 0; a < axes.size(); a++)
-          if (depends_on(e, axis_symbol(int(a), fold.space[size_t(axes[a])])))
-            (std::ranges::binary_search(fold.reduced, axes[a]) ? summed : kept) = true;
-        return kept && summed;
-      };
-      std::set<NodeId> seen{tuple.inputs[c]};
-      for (std::vector<NodeId> stack{tuple.inputs[c]}; !stack.empty();) {
-        const Node& node = f_[stack.back()];
+      std::set<NodeId> seen;
+      std::vector<Expr> index; // of the node, in the axes of the fold
+      for (int axis : fold.body_axes[c]) index.push_back(axes[size_t(axis)]);
+      for (std::vector<std::pair<NodeId, std::vector<Expr>>> stack{{tuple.inputs[c], index}};
+           !stack.empty();) {
+        const auto [id, at] = std::move(stack.back());
         stack.pop_back();
-        if (node.kind == NodeKind::view && std::ranges::any_of(std::get<ViewAttr>(node.attr).map, is_window))
-          return true;
-        if (node.kind == NodeKind::map || node.kind == NodeKind::cast)
-          for (NodeId input : node.inputs)
-            if (seen.insert(input).second) stack.push_back(input);
+        if (!seen.insert(id).second) continue;
+        if (std::ranges::any_of(at, is_window)) return true;
+        const Node& node = f_[id];
+        if (node.kind == NodeKind::view) {
+          const auto& view = std::get<ViewAttr>(node.attr);
+          stack.emplace_back(node.inputs[0], through(view.shape, view.map, at));
+        } else if (node.kind == NodeKind::map || node.kind == NodeKind::cast) {
+          for (NodeId input : node.inputs) stack.emplace_back(input, at);
+        }
       }
     }
     return false;

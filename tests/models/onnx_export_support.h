@@ -13,12 +13,13 @@
 
 namespace luminal::testing {
 
-/// Python with onnx and onnxruntime, or empty. LUMINAL_PEER_PYTHON names another one.
+/// Python with onnx and onnxruntime, or empty. LUMINAL_PEER_PYTHON names another one. (Any folder named onnx can
+/// be imported, as is the one of these tests: a module of the package cannot.)
 inline std::string peer_python() {
   const char* named = std::getenv("LUMINAL_PEER_PYTHON");
   const char* home = std::getenv("HOME");
   const std::string path = named ? named : std::string(home ? home : "") + "/.cache/luminal/peers/bin/python";
-  const std::string command = "'" + path + "' -c 'import onnx, onnxruntime' > /dev/null 2>&1";
+  const std::string command = "'" + path + "' -c 'import onnx.helper, onnxruntime' > /dev/null 2>&1";
   return std::system(command.c_str()) == 0 ? path : "";
 }
 
