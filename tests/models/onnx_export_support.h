@@ -13,8 +13,8 @@
 
 namespace luminal::testing {
 
-/// Python with onnx and onnxruntime, or empty. LUMINAL_PEER_PYTHON names another one. (Any folder named onnx can
-/// be imported, as is the one of these tests: a module of the package cannot.)
+/// Python with onnx and onnxruntime, or empty. LUMINAL_PEER_PYTHON names another one. (A module of the
+/// package is asked for: any folder named onnx can be imported, as is the one of these tests.)
 inline std::string peer_python() {
   const char* named = std::getenv("LUMINAL_PEER_PYTHON");
   const char* home = std::getenv("HOME");
