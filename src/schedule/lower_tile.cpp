@@ -35,6 +35,14 @@ Body StageLowering::invariants(State& state, size_t i) {
   }
   if (!left || prove(condition_at(state, s_.domain)) != Truth::yes) return {};
   Body out;
+  // Does a place lie behind the end of an axis where this trip does? Conditions at the points see to that.
+  const auto guarded = [&](Expr at) {
+    for (size_t g = 0; g < state.held.size(); g++)
+      if (const Expr value = state.nest.guards[g].value; !state.held[g] && unopened(state, value).empty())
+        for (const Expr symbol : symbols_of(value))
+          if (depends_on(at, symbol)) return true;
+    return false;
+  };
   std::map<const Formula*, bool> fixed; // no loop to be opened changes it
   std::function<bool(const FormulaRef&)> is_fixed = [&](const FormulaRef& f) {
     auto found = fixed.find(f.get());
@@ -43,7 +51,10 @@ Body StageLowering::invariants(State& state, size_t i) {
     std::vector<Expr> read =
         f->index; // whether a guarded load reads at all may change where its index does not
     read.push_back(f->guard);
-    for (Expr e : read) ok = ok && unopened(state, value_at(state, e)).empty();
+    for (Expr e : read) {
+      const Expr at = value_at(state, e);
+      ok = ok && unopened(state, at).empty() && !guarded(at);
+    }
     for (int h : holes_of(l_.n_.cone, read)) ok = ok && state.holes.contains(h);
     for (auto& a : f->args) ok = is_fixed(a) && ok;
     return fixed[f.get()] = ok;

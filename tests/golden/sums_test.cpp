@@ -40,5 +40,20 @@ TEST(GoldenSplits, MergedPartsEndInARow) {
         << n;
 }
 
+/// What all rows of a tile read is loaded once before them, but not where its part of the sum has ended.
+TEST(GoldenSplits, NothingIsReadBehindTheEndOfAPart) {
+  for (const int64_t n : {15, 16, 17, 31, 33})
+    EXPECT_THAT(loops_of(fmt::format("fn @f(%X: f32[3, {0}], %W: f32[9, {0}]) {{\n"
+                                     "  %x = view %X [m: 3, n: 9, k: {0}] -> [m, k]\n"
+                                     "  %w = view %W [m: 3, n: 9, k: {0}] -> [n, k]\n"
+                                     "  %p = mul %x, %w\n"
+                                     "  %f = fold [m: 3, n: 9, k: {0}] over [k] {{ sum %p[m, n, k] }}\n"
+                                     "  %s = get %f, 0\n  return s = %s\n}}\n",
+                                     n),
+                         "unroll f m\nsplit_reduction f k serial 2 8\norder f k.in k.round n k.part m\n"),
+                is_right)
+        << n;
+}
+
 } // namespace
 } // namespace luminal::kernel
