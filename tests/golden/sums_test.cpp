@@ -104,5 +104,31 @@ TEST(GoldenSplits, NothingIsReadBehindTheEndOfAPart) {
         << n;
 }
 
+/// Results of a butterfly share what they are computed from: one body makes all of them, behind the sums that
+/// they read as well as alone.
+TEST(GoldenSegments, ElementsBehindSumsAreMadeTogether) {
+  std::string term = "fn @f(%X: f32[6, 4, 5], %W: f32[5, 16]) {\n"
+                     "  %x = view %X [i: 6, r: 4, j: 16, k: 5] -> [i, r, k]\n"
+                     "  %w = view %W [i: 6, r: 4, j: 16, k: 5] -> [k, j]\n"
+                     "  %p = mul %x, %w\n"
+                     "  %f = fold [i: 6, r: 4, j: 16, k: 5] over [k] { sum %p[i, r, j, k] }\n"
+                     "  %g = get %f, 0\n";
+  for (int r = 0; r < 4; r++) term += fmt::format("  %g{0} = view %g [i: 6, j: 16] -> [i, {0}, j]\n", r);
+  term += "  %a = add %g0, %g2\n  %b = sub %g0, %g2\n  %c = add %g1, %g3\n  %d = sub %g1, %g3\n"
+          "  %y0 = add %a, %c\n  %y1 = add %b, %d\n  %y2 = sub %a, %c\n  %y3 = sub %b, %d\n";
+  for (int q = 0; q < 4; q++)
+    term += fmt::format("  %v{0} = view %y{0} [i: 6, q: 4, j: 16] -> [i, j]\n"
+                        "  %is{0} = iota bool [i: 6, q: 4, j: 16] -> q == {0}\n",
+                        q);
+  term += "  %z2 = select %is2, %v2, %v3\n  %z1 = select %is1, %v1, %z2\n  %z = select %is0, %v0, %z1\n"
+          "  return z = %z\n}\n";
+  const Module module = parse_module(term, "term");
+  const auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const std::string schedule = to_string(default_schedule(*cone, {}));
+  EXPECT_THAT(schedule, testing::HasSubstr("segments z q 2\n"));
+  EXPECT_THAT(loops_of(term, schedule), is_right) << schedule;
+}
+
 } // namespace
 } // namespace luminal::kernel
