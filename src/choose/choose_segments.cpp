@@ -45,8 +45,29 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
   return false;
 }
 
+/// Is a result of the stage contiguous along the axis?
+bool DefaultScheduler::lies_along(int s, const ConeAxis& axis) const {
+  return std::ranges::any_of(stage(s).components, [&](const Component& c) {
+    return c.out >= 0 && step_of(nests_.cone, c.out, c.index, axis.symbol) == Step::contiguous;
+  });
+}
+
+/// Of several stages none is cut into pieces with loops of their own, which others could not join; elements
+/// of a map are made together all the same.
+void DefaultScheduler::elements_in_one_body() {
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    const Stage& map = stage(int(s));
+    if (std::ranges::any_of(map.components, [](auto& c) { return c.kind != ComponentKind::map; })) continue;
+    for (const int a : std::vector<int>(map.axes))
+      if (const ConeAxis axis = axis_at(a);
+          !lies_along(int(s), axis) && worth_pieces(int(s), axis, true) && one_body(int(s), axis))
+        break;
+  }
+}
+
 void DefaultScheduler::cut_into_pieces() {
-  if (nests_.cone.stages.size() != 1 || stage(0).components.empty()) return;
+  if (nests_.cone.stages.size() != 1) return elements_in_one_body();
+  if (stage(0).components.empty()) return;
   // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so
   // that all pieces share those.
   const std::vector<int> axes = stage(0).axes;
@@ -54,9 +75,7 @@ void DefaultScheduler::cut_into_pieces() {
   for (size_t a = 0; a < axes.size(); a++) {
     const ConeAxis axis = axis_at(axes[a]);
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      bool lanes = false;
-      for (auto& c : stage(int(s)).components)
-        lanes |= c.out >= 0 && step_of(nests_.cone, c.out, c.index, axis.symbol) == Step::contiguous;
+      const bool lanes = lies_along(int(s), axis);
       if (!worth_pieces(int(s), axis, !lanes)) continue;
       const std::string name = stage(int(s)).name;
       std::vector<std::string> around;

@@ -66,6 +66,8 @@ private:
   void cut_into_pieces();
   bool worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const;
   bool one_body(int s, const ConeAxis& axis);
+  bool lies_along(int s, const ConeAxis& axis) const;
+  void elements_in_one_body();
   void units(bool copies = true);
   bool copied_words(const std::string& name, const std::string& unit);
   bool words_of_values(const std::string& name, const std::string& unit);

@@ -130,10 +130,12 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (wordy && cone.values[size_t(w.value)].shape[size_t(in_words)].value() % word != 0) continue;
       const bool widened = is_float(w.dtype) && bits(w.dtype) < 32 && windows && windows->window && !wordy;
       if (x.dtype != DType::f32 && !widened && !wordy) continue;
-      // What is used few times is read once, as it lies; small things are in reach anyhow.
+      // What is used few times is read once, as it lies; small things are in reach anyhow. (Not where lanes
+      // go along n although the results do not lie so, beside windows: only panels fill them.)
       const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(w.dtype) / 8);
+      const bool lies_well = !windows || !windows->window;
       if ((p->rows < 4 && !(wordy && bytes_along_rows)) || p->depth < 16 || p->n < lanes ||
-          bytes <= limits.l1)
+          (lies_well && bytes <= limits.l1))
         continue;
       // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where
       // they come from memory. Narrow weights are unpacked for each tile of rows: from some dozens

@@ -125,9 +125,12 @@ double share_of(Expr predicate, const Demand& demand) {
   double share = 1;
   for (Expr condition : conditions)
     if (const auto turns = remainder_of(condition); turns && turns->second <= most_parts) {
-      const auto rounds = std::min(turns->second, int64_t(largest(turns->first)) + 1); // a short axis
+      const int64_t first =
+          turns->first.range().low; // (of an axis 0; an index that is read may begin behind it)
+      if (first < 0 || turns->first.multiple() != 1) continue;
+      const auto rounds = std::min(turns->second, int64_t(largest(turns->first)) + 1 - first); // a short axis
       int64_t some = 0;
-      for (int64_t r = 0; r < rounds; r++)
+      for (int64_t r = first; r < first + rounds; r++)
         some += prove(substitute(condition, {{turns->first, Expr(r)}})) != Truth::no;
       share = std::min(share, double(some) / double(rounds));
     }

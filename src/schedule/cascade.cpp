@@ -86,7 +86,8 @@ private:
   StageNest loops_of(const Stage& s) const {
     StageNest nest;
     for (int a : s.axes)
-      nest.axis_values[n_.cone.axes[size_t(a)].symbol] = nest_.axis_values.at(n_.cone.axes[size_t(a)].symbol);
+      if (const Expr axis = n_.cone.axes[size_t(a)].symbol; axis.is_symbol()) // (one word has none)
+        nest.axis_values[axis] = nest_.axis_values.at(axis);
     for (auto& l : nest_.loops) {
       bool used = false;
       for (auto& [axis, value] : nest.axis_values)

@@ -241,7 +241,10 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
 /// of remainders too, as the loops have their full extent.
 Body StageLowering::identities(const State& state) {
   State all = state;
-  all.nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& whole = l_.n_.stages[size_t(stage_)];
+  // (Loops that are open already have one place here.)
+  for (size_t i = 0; i < whole.loops.size(); i++)
+    if (!state.opened.contains(state.nest.loops[i].symbol)) all.nest.loops[i] = whole.loops[i];
   all.held.assign(all.nest.guards.size(), true);
   return each_accumulator(all, [&](size_t c, Expr at) {
     const Component& part = s_.components[c];

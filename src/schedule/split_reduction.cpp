@@ -33,6 +33,7 @@ void split_reduction(Nests& nests, const Directive& d) {
     if (nests.cone.axes[size_t(a)].name == axis_name) k = a;
   if (k < 0) refuse("stage {} has no axis {}", d.words[0], axis_name);
   const ConeAxis axis = nests.cone.axes[size_t(k)];
+  if (!axis.symbol.is_symbol()) refuse("axis {} is one word", axis_name);
   Stage& fold = nests.cone.stages[size_t(s)];
   for (auto& c : fold.components) {
     if (c.kind != ComponentKind::fold && !(c.kind == ComponentKind::map && c.after))

@@ -237,6 +237,18 @@ TEST(Fuse, LargeValuesThatCostOneReadAreNotStored) {
   }
 }
 
+/// An index that is read from memory may begin behind 0: a condition on its remainder is counted over what it
+/// can be.
+TEST(Fuse, RemaindersOfIndicesThatAreReadBeginWhereTheseDo) {
+  const Module module = parse_module(R"(fn @main(%x: i16[1], %v: f32[4]) {
+  %a = view %v [i0: 4] -> [i0] where i0 % 2 == 0 fill 0
+  %b = view %a [i0: 1] with h0 = %x[i0] in 2..4 fill -> [h0] where 0 fill 0
+  return y = %b
+}
+)");
+  EXPECT_EQ(fuse_all(module.entry()).kernels.size(), 1u);
+}
+
 /// The norm of many gradients: their sums are kernels of their own.
 TEST(Fuse, LongSumsRunApart) {
   FunctionBuilder b("f");

@@ -119,6 +119,9 @@ std::string convolution(int channels, int size, int stride = 1) {
 TEST(Panels, OfConvolutionsOnSmallImages) {
   EXPECT_EQ(packed(convolution(64, 7)).panels.size(), 1u);
   EXPECT_TRUE(packed(convolution(64, 32)).panels.empty());
+  // So do those of small weights, which lie in the first cache: as they lie they fill no lanes.
+  EXPECT_EQ(packed(convolution(8, 7)).panels.size(), 1u);
+  EXPECT_TRUE(packed(convolution(8, 32)).panels.empty());
   // All of a panel is read for each tile: half as wide where the second cache would not hold it.
   EXPECT_EQ(
       to_string(packed(convolution(512, 7)).function[packed(convolution(512, 7)).panels[0].panels].type()),
