@@ -24,7 +24,10 @@ RunDraft::RunDraft(const std::string& path, int64_t count, const ModelFile& targ
 }
 
 Generator::Estimate RunDraft::estimate() const {
-  Generator::Estimate both = Generator::estimate(target_, target_model_);
+  return estimate(Generator::estimate(target_, target_model_));
+}
+
+Generator::Estimate RunDraft::estimate(Generator::Estimate both) const {
   const Generator::Estimate more = Generator::estimate(file_, options_.model);
   both.weights += more.weights;
   both.cache += more.cache;

@@ -1,4 +1,4 @@
-// cli/run_draft.h -- --draft MODEL of `luminal run` and `chat`: the small model that proposes tokens.
+// cli/run_draft.h -- --draft MODEL of `luminal run`, `chat`, `serve`: the small model that proposes tokens.
 #pragma once
 #include "cli/common.h"
 #include "models/draft.h"
@@ -16,6 +16,8 @@ public:
            models::GeneratorOptions& options);
   /// Of both models.
   models::Generator::Estimate estimate() const;
+  /// Of both, where the memory of the model that checks is known.
+  models::Generator::Estimate estimate(models::Generator::Estimate target) const;
   /// seed -1: a random one.
   void compile(const SamplerOptions& sampling, int64_t seed);
   models::Draft* get() const { return draft_.get(); }

@@ -4,6 +4,7 @@
 #include "cli/announce.h"
 #include "cli/lora_options.h"
 #include "cli/program_graph.h"
+#include "cli/run_draft.h"
 #include "cli/serve_api.h"
 #include "cli/serve_embeddings.h"
 #include "cli/serve_page.h"
@@ -21,10 +22,10 @@ namespace {
 
 struct ServeArguments {
   std::string model, host = "127.0.0.1", api_key, chat_template, alias, cache_type = "f32",
-                     activations = "exact", max_memory, max_body = "1M", embeddings;
+                     activations = "exact", max_memory, max_body = "1M", embeddings, draft;
   std::vector<std::string> adapters;
   int port = 8080, threads = 0;
-  int64_t context = 0, chunk = 128, parallel = 4, queue = 64, max_tokens = 0, timeout = 600;
+  int64_t context = 0, chunk = 128, parallel = 4, queue = 64, max_tokens = 0, timeout = 600, draft_count = 4;
   bool json = false, no_cache = false;
 };
 
@@ -262,6 +263,11 @@ private:
     row("prompt_tokens_cached_total", "counter", "Of these, tokens that were in the cache.",
         double(c.reused_tokens));
     row("generated_tokens_total", "counter", "Tokens that were generated.", double(c.generated_tokens));
+    if (!a_.draft.empty()) {
+      row("draft_tokens_total", "counter", "Tokens that the draft proposed.", double(c.proposed_tokens));
+      row("draft_tokens_accepted_total", "counter", "Of these, tokens that were accepted.",
+          double(c.accepted_tokens));
+    }
     row("steps_total", "counter", "Steps of the batch.", double(c.steps));
     row("busy_seconds_total", "counter", "Seconds in steps.", c.busy_seconds);
     row("requests_running", "gauge", "Texts that are being written.", double(c.running));
@@ -294,10 +300,21 @@ int serve(ServeArguments& a) {
   options.compile.cache = !a.no_cache;
   models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);
   estimate.cache *= a.parallel;
+  std::optional<RunDraft> draft;
+  if (!a.draft.empty()) {
+    models::GeneratorOptions alone{options.model, options.compile};
+    alone.model.slots = 0;
+    draft.emplace(a.draft, a.draft_count, file, alone);
+    estimate = draft->estimate(estimate);
+  }
   announce_memory(file.path, estimate, a.max_memory,
                   "A smaller --ctx or --parallel, or --cache-type f16, needs less");
   if (a.host != "127.0.0.1" && a.host != "localhost" && a.host != "::1" && a.api_key.empty())
     print_stderr("note: {} can be reached from other machines, and there is no --api-key\n", a.host);
+  if (draft) {
+    draft->compile({}, 0); // each text has its own options of sampling
+    options.draft = draft->get();
+  }
   models::Batch batch(file, options);
   Service service(a, file, batch);
   catch_interrupts();
@@ -357,11 +374,21 @@ void add_serve(CLI::App& app, int& exit_code) {
       ->check(one_of(models::activations_names()))
       ->capture_default_str();
   add_lora_option(*verb, a->adapters);
+  verb->add_option("--draft,--model-draft", a->draft,
+                   "A small model with the same tokenizer proposes tokens while one text alone is written; "
+                   "this one checks several at a time");
+  verb->add_option("--draft-count,--draft-max,--draft-tokens", a->draft_count,
+                   "With --draft: tokens in one proposal")
+      ->check(whole(1, 64))
+      ->capture_default_str();
   verb->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G")
       ->check(memory_amount());
   verb->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   verb->add_flag("--json", a->json, "One JSON object when requests are taken: host, port, model");
-  verb->callback([a, &exit_code] { exit_code = serve(*a); });
+  verb->callback([a, verb, &exit_code] {
+    if (a->draft.empty()) refuse_options(*verb, {"--draft-count"}, "it is for --draft");
+    exit_code = serve(*a);
+  });
 }
 
 } // namespace luminal::cli

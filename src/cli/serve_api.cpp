@@ -210,6 +210,24 @@ Json usage_of(const Generation& g) {
           {"prompt_tokens_details", {{"cached_tokens", g.reused}}}};
 }
 
+/// As llama.cpp's server has them, in milliseconds. The prompt's begin with its place in the batch.
+Json timings_of(const Generation& g) {
+  Json timings = {{"cache_n", g.reused}};
+  const auto part = [&](const std::string& name, int64_t count, double seconds) {
+    timings[name + "_n"] = count;
+    timings[name + "_ms"] = 1000 * seconds;
+    timings[name + "_per_token_ms"] = count > 0 ? 1000 * seconds / double(count) : 0;
+    timings[name + "_per_second"] = seconds > 0 ? double(count) / seconds : 0;
+  };
+  part("prompt", g.prompt_tokens - g.reused, g.times.first_token);
+  part("predicted", g.generated, g.times.generation);
+  if (g.proposed > 0) {
+    timings["draft_n"] = g.proposed;
+    timings["draft_n_accepted"] = g.accepted;
+  }
+  return timings;
+}
+
 Json head_of(const ApiRequest& r, const char* object) {
   return {{"id", r.id}, {"object", object}, {"created", r.created}, {"model", r.model}};
 }
@@ -294,6 +312,7 @@ Json whole_answer(const ApiRequest& r, const std::string& text) {
   choice["finish_reason"] = reason_of(r.generation->reason);
   answer["choices"] = Json::array({choice});
   answer["usage"] = usage_of(*r.generation);
+  answer["timings"] = timings_of(*r.generation);
   return answer;
 }
 
@@ -311,6 +330,7 @@ Json stream_event(const ApiRequest& r, const std::string& text, bool first, bool
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = last ? Json(reason_of(r.generation->reason)) : Json(nullptr);
   event["choices"] = Json::array({choice});
+  if (last) event["timings"] = timings_of(*r.generation);
   return event;
 }
 

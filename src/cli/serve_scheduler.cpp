@@ -102,10 +102,13 @@ void Scheduler::admit() {
     try {
       g->decoder_ = std::make_unique<StreamDecoder>(file_.require_tokenizer(), false, g->wanted.continues);
       g->finder_ = std::make_unique<models::StopFinder>(g->wanted.stops);
+      std::shared_ptr<models::TokenGrammar> grammar;
       if (g->wanted.grammar)
-        g->grammar_ = std::make_shared<models::TokenGrammar>(g->wanted.grammar, file_.require_tokenizer(),
-                                                             file_.require_config().eos_tokens);
-      g->id_ = batch_.start(g->wanted.prompt, g->wanted.sampling, g->grammar_);
+        grammar = std::make_shared<models::TokenGrammar>(g->wanted.grammar, file_.require_tokenizer(),
+                                                         file_.require_config().eos_tokens);
+      g->id_ = batch_.start(
+          g->wanted.prompt, g->wanted.sampling, std::move(grammar), g->wanted.most,
+          [this, ignore = g->wanted.ignore_end](int32_t token) { return !ignore && file_.is_end(token); });
       g->prompt_tokens = int64_t(g->wanted.prompt.size());
       g->reused = batch_.reused(g->id_);
       counts_.prompt_tokens += g->prompt_tokens;
@@ -121,6 +124,10 @@ void Scheduler::deliver(const Batch::Next& next) {
   const auto at = running_.find(next.id);
   if (at == running_.end()) return;
   Generation& g = *at->second;
+  g.proposed += next.proposed;
+  g.accepted += next.accepted;
+  counts_.proposed_tokens += next.proposed;
+  counts_.accepted_tokens += next.accepted;
   const auto finish = [&](StopReason reason, const std::string& error = "") {
     batch_.finish(next.id);
     end(g, reason, error);
@@ -140,7 +147,7 @@ void Scheduler::deliver(const Batch::Next& next) {
   }
   g.changed_.notify_all();
   if (g.finder_->stopped()) return finish(StopReason::stop_string);
-  if (g.grammar_ && g.grammar_->done()) return finish(StopReason::end_of_text);
+  if (next.done) return finish(StopReason::end_of_text);
   if (g.wanted.most >= 0 && g.generated >= g.wanted.most) return finish(StopReason::length);
   if (next.full) return finish(StopReason::context);
 }

@@ -42,7 +42,8 @@ public:
   // After the last piece:
   models::StopReason reason = models::StopReason::length;
   int64_t prompt_tokens = 0, generated = 0, reused = 0;
-  std::vector<int32_t> tokens; ///< that were generated, without the end token
+  int64_t proposed = 0, accepted = 0; ///< tokens of the draft
+  std::vector<int32_t> tokens;        ///< that were generated, without the end token
   /// Seconds: until it had a place in the batch; from there to its first token; from there to its end.
   struct Times {
     double wait = 0, first_token = 0, generation = 0;
@@ -60,7 +61,6 @@ private:
   models::Batch::Id id_ = 0;
   std::unique_ptr<StreamDecoder> decoder_;
   std::unique_ptr<models::StopFinder> finder_;
-  std::shared_ptr<models::TokenGrammar> grammar_;
 };
 
 class Scheduler {
@@ -75,7 +75,7 @@ public:
 
   struct Counts {
     int64_t waiting = 0, running = 0, requests = 0, prompt_tokens = 0, reused_tokens = 0,
-            generated_tokens = 0, steps = 0;
+            generated_tokens = 0, proposed_tokens = 0, accepted_tokens = 0, steps = 0;
     double busy_seconds = 0;
   };
   Counts counts() const;

@@ -132,7 +132,9 @@ void add_transcribe(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<TranscribeArguments>();
   auto* verb = app.add_subcommand("transcribe", "Speech to text with times, by a Whisper model");
   verb->footer("Lines with their times as they are heard; --format for subtitles and other forms.");
-  verb->add_option("model", a->model, "A Hugging Face folder of a Whisper model")->required();
+  verb->add_option("model", a->model,
+                   "A Hugging Face folder of a Whisper model, or a file of whisper.cpp (ggml-base.en.bin)")
+      ->required();
   verb->add_option("audio", a->files, "Sound files: WAV, FLAC, MP3, Ogg")->required();
   verb->add_option("-l,--language", a->speech.language, "Of the speech, as en; auto: the model hears it")
       ->default_str("auto");

@@ -286,9 +286,7 @@ ModelFile open(const std::string& path) {
   }
   const std::string_view magic = std::string_view(head).substr(0, 4);
   if (magic == "lmgg" && path.ends_with(".bin"))
-    refuse(path, "a ggml file of whisper.cpp, which is not read; the same model as a folder: hf download "
-                 "openai/whisper-NAME --local-dir whisper-NAME (NAME: tiny, base.en, ..), then luminal "
-                 "transcribe whisper-NAME");
+    refuse(path, "a ggml file of whisper.cpp: a Whisper model, which luminal transcribe reads");
   if (magic == "GGUF" || magic == "FUGG" || magic == "lmgg" || magic == "fmgg" || magic == "tjgg" ||
       magic == "algg")
     return from_gguf(path);

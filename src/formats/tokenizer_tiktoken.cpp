@@ -4,6 +4,7 @@
 #include "formats/parse.h"
 #include "formats/tokenizer_model.h"
 #include "formats/tokenizer_patterns.h"
+#include "formats/tokenizer_ranks.h"
 #include <algorithm>
 #include <charconv>
 #include <unordered_map>
@@ -94,9 +95,7 @@ public:
       refuse(file_, fmt::format("{} ranks, expected those of an encoding whose pattern is known: {}",
                                 ranks.size(), known));
     }
-    for (const std::string& bytes : ranks)
-      out_->add_token(byte_level_spelling(bytes), bytes.empty() ? TokenKind::unused : TokenKind::normal);
-    add_merges(ranks);
+    add_ranks(ranks);
     if (special.empty())
       for (const auto& [name, id] : row->special) add_special(name, id);
     for (const std::string& name : special) add_special(name, static_cast<int32_t>(out_->texts.size()));
@@ -115,18 +114,36 @@ public:
     for (const std::string_view name :
          {row->end, std::string_view("<|eot_id|>"), std::string_view("<|im_end|>")})
       if (const auto id = named(name)) out_->eos.push_back(*id);
+    return finish(row->pattern, fmt::format("tiktoken ({})", row->name));
+  }
+
+  Tokenizer make(const std::vector<std::string>& ranks,
+                 std::span<const std::pair<std::string, int32_t>> special, std::string_view name) {
+    add_ranks(ranks);
+    for (const auto& [text, id] : special) add_special(text, id);
+    if (!special.empty()) out_->eos.push_back(special.front().second);
+    return finish(patterns::gpt2_spaces, std::string(name));
+  }
+
+private:
+  void add_ranks(const std::vector<std::string>& ranks) {
+    for (const std::string& bytes : ranks)
+      out_->add_token(byte_level_spelling(bytes), bytes.empty() ? TokenKind::unused : TokenKind::normal);
+    add_merges(ranks);
+  }
+
+  Tokenizer finish(std::string_view pattern, std::string description) {
     SplitStep cut, alphabet;
-    cut.regex = std::make_shared<const Regex>(row->pattern, file_, "the pattern");
+    cut.regex = std::make_shared<const Regex>(pattern, file_, "the pattern");
     alphabet.kind = SplitStep::Kind::byte_level;
     out_->splitter.push_back(std::move(cut));
     out_->splitter.push_back(std::move(alphabet));
     out_->byte_level_text = out_->whole_pieces = true;
     out_->index_added_tokens();
-    out_->description = fmt::format("tiktoken ({})", row->name);
+    out_->description = std::move(description);
     return Tokenizer(std::move(out_));
   }
 
-private:
   /// The bytes of each token, by rank.
   std::vector<std::string> read_ranks(std::string_view text) {
     std::vector<std::string> out;
@@ -198,6 +215,12 @@ Result<Tokenizer> tokenizer_from_tiktoken(std::string_view bytes, std::string_vi
                                           std::string_view tokenizer_config_json,
                                           std::span<const std::string> special) {
   return guarded(file_name, [&] { return Reader(file_name).read(bytes, tokenizer_config_json, special); });
+}
+
+Result<Tokenizer> detail::tokenizer_from_ranks(const std::vector<std::string>& ranks,
+                                               std::span<const std::pair<std::string, int32_t>> special,
+                                               std::string_view name, std::string_view file_name) {
+  return guarded(file_name, [&] { return Reader(file_name).make(ranks, special, name); });
 }
 
 } // namespace luminal

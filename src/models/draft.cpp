@@ -32,13 +32,6 @@ std::vector<TokenShare> residual(const std::vector<TokenShare>& p, const std::ve
   return left;
 }
 
-/// The draft draws from a sequence of its own: whether a token is accepted does not depend on how it was
-/// drawn.
-SamplerOptions of_draft(SamplerOptions options) {
-  options.seed ^= 0x9e3779b97f4a7c15;
-  return options;
-}
-
 } // namespace
 
 Accepted accept_proposals(std::span<const Proposal> proposals, std::span<const float> logits,
@@ -65,6 +58,11 @@ Accepted accept_proposals(std::span<const Proposal> proposals, std::span<const f
   return result;
 }
 
+SamplerOptions Draft::drawing_options(SamplerOptions sampling) {
+  sampling.seed ^= 0x9e3779b97f4a7c15;
+  return sampling;
+}
+
 void Draft::check_vocabulary(const ModelFile& target, const ModelFile& file) {
   const int64_t here = file.require_config().vocab_size, there = target.require_config().vocab_size;
   if (!target.tokenizer || !file.tokenizer) {
@@ -87,8 +85,8 @@ void Draft::check_vocabulary(const ModelFile& target, const ModelFile& file) {
 
 Draft::Draft(const ModelFile& target, const ModelFile& file, const GeneratorOptions& options, int64_t count,
              const SamplerOptions& sampling)
-    : file_((check_vocabulary(target, file), file)), generator_(file, options), sampler_(of_draft(sampling)),
-      count_(count),
+    : file_((check_vocabulary(target, file), file)), generator_(file, options),
+      sampler_(drawing_options(sampling)), count_(count),
       vocabulary_(std::min(target.require_config().vocab_size, file.require_config().vocab_size)) {}
 
 bool Draft::follow(std::span<const int32_t> text) {
@@ -109,14 +107,15 @@ void Draft::read(std::span<const int32_t> text) {
   if (!text.empty()) follow(text);
 }
 
-std::vector<Proposal> Draft::propose(std::span<const int32_t> text, int32_t last, int64_t most) {
+std::vector<Proposal> Draft::propose(std::span<const int32_t> text, int32_t last, int64_t most,
+                                     Sampler& sampler) {
   most = std::min({most, count_, generator_.model().context - int64_t(text.size())});
   std::vector<Proposal> proposals;
   std::vector<int32_t> all(text.begin(), text.end());
   all.push_back(last);
   while (int64_t(proposals.size()) < most && follow(all)) {
-    std::vector<TokenShare> from = sampler_.distribution(logits_, all);
-    all.push_back(sampler_.draw(from));
+    std::vector<TokenShare> from = sampler.distribution(logits_, all);
+    all.push_back(sampler.draw(from));
     proposals.push_back({all.back(), std::move(from)});
     if (file_.is_end(all.back())) break;
   }

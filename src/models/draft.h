@@ -39,7 +39,14 @@ public:
   /// Reads a text, so that less is to be read before the next proposal. Nothing where it does not fit.
   void read(std::span<const int32_t> text);
   /// What may come behind `text` and `last`: up to `most` tokens, none where they do not fit the context.
-  std::vector<Proposal> propose(std::span<const int32_t> text, int32_t last, int64_t most);
+  std::vector<Proposal> propose(std::span<const int32_t> text, int32_t last, int64_t most) {
+    return propose(text, last, most, sampler_);
+  }
+  /// Drawn by another sampler: that of one text among several, made with `drawing_options`.
+  std::vector<Proposal> propose(std::span<const int32_t> text, int32_t last, int64_t most, Sampler& sampler);
+  /// How a draft draws for a text that is sampled so: by numbers of its own, so that whether a token is
+  /// accepted does not depend on how it was drawn.
+  static SamplerOptions drawing_options(SamplerOptions sampling);
   int64_t count() const { return count_; }
   const Generator& generator() const { return generator_; }
 

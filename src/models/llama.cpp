@@ -48,7 +48,7 @@ Llama DecoderBuilder::build() {
   } else {
     past_ = std::make_unique<Dim>(g.dim("past", 0, model_.context - 1));
   }
-  model_.most_rows = options_.slots > 0 ? options_.slots : std::min(options_.rows, model_.chunk);
+  model_.most_rows = std::max(options_.slots, std::min(options_.rows, model_.chunk));
   if (model_.most_rows > 0) model_.rows = g.tensor({g.dim("m", 1, model_.most_rows)}, DType::i32, "rows");
   if (!config_.learned_positions) make_rotary_tables();
 

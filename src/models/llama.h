@@ -30,7 +30,7 @@ struct LlamaOptions {
   Activations activations = Activations::exact;
   bool all_logits = false; ///< logits of every token of a step, not of the last one only
   /// Logits of several tokens of a step, at most so many: those at the places that the input `rows` names.
-  /// 0: see all_logits.
+  /// 0: see all_logits; with slots at least one for each.
   int64_t rows = 0;
   /// Several texts at once, each in a slot of the cache: a step takes tokens of any of them. 0: one text.
   int64_t slots = 0;

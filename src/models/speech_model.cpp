@@ -1,95 +1,24 @@
 // models/speech_model.cpp -- loading a Whisper model and running its parts.
 #include "models/speech_model.h"
-#include "base/file.h"
-#include "formats/json.h"
-#include "formats/model_files.h"
-#include "models/weights.h"
+#include "models/speech_file.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <utility>
 
 namespace luminal::models {
 namespace {
 
-using detail::Json;
-
 constexpr int64_t sound_frames = 3000; // of the spectrum in one run
-
-/// What the configuration of transformers says.
-WhisperConfig read_config(const std::string& file) {
-  const auto text = read_file(file);
-  if (!text) throw Error(text.error());
-  WhisperConfig c;
-  const auto read = detail::guarded(file, [&] {
-    const Json json = detail::parse_json(*text, file);
-    json.as_object(file, "the configuration");
-    const Json* type = json.find("model_type");
-    const std::string name = type == nullptr ? "?" : type->as_string(file, "\"model_type\"");
-    if (name != "whisper")
-      detail::refuse(file, fmt::format("a model of type {}, expected \"whisper\"", detail::in_quotes(name)));
-    const auto integer = [&](const char* key) {
-      const Json* found = json.find(key);
-      if (found == nullptr) detail::refuse(file, fmt::format("{} is missing", detail::in_quotes(key)));
-      const int64_t value = found->as_int(file, detail::in_quotes(key));
-      if (value < 1 || value > int64_t(1) << 24)
-        detail::refuse_at(file, found->offset,
-                          fmt::format("{} is {}, expected 1 to {}", detail::in_quotes(key), value, 1 << 24));
-      return value;
-    };
-    c = {.mels = integer("num_mel_bins"),
-         .audio_context = integer("max_source_positions"),
-         .width = integer("d_model"),
-         .heads = integer("encoder_attention_heads"),
-         .audio_layers = integer("encoder_layers"),
-         .text_layers = integer("decoder_layers"),
-         .text_context = integer("max_target_positions"),
-         .vocabulary = integer("vocab_size")};
-    if (integer("decoder_attention_heads") != c.heads)
-      detail::refuse(file, "encoder and decoder have different numbers of heads, which is not supported");
-    for (const char* key : {"encoder_ffn_dim", "decoder_ffn_dim"})
-      if (integer(key) != 4 * c.width)
-        detail::refuse(file, fmt::format("{} is not four times \"d_model\", which is not supported",
-                                         detail::in_quotes(key)));
-  });
-  if (!read) throw Error(read.error());
-  return c;
-}
-
-/// The name in the files of transformers for one of openai/whisper.
-std::string transformers_name(std::string name) {
-  constexpr std::pair<std::string_view, std::string_view> parts[] = {
-      {"token_embedding", "embed_tokens"},
-      {"positional_embedding", "embed_positions.weight"},
-      {".blocks.", ".layers."},
-      {"cross_attn_ln", "encoder_attn_layer_norm"},
-      {"attn_ln", "self_attn_layer_norm"},
-      {"cross_attn.", "encoder_attn."},
-      {".attn.", ".self_attn."},
-      {"mlp_ln", "final_layer_norm"},
-      {"mlp.0", "fc1"},
-      {"mlp.2", "fc2"},
-      {"ln_post", "layer_norm"},
-      {"decoder.ln.", "decoder.layer_norm."},
-      {".query.", ".q_proj."},
-      {".key.", ".k_proj."},
-      {".value.", ".v_proj."},
-      {"attn.out.", "attn.out_proj."}};
-  for (const auto& [from, to] : parts)
-    if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
-  return name;
-}
 
 /// The weights of a module that `wanted` names, from the file.
 void load_weights(const Whisper& module, const std::function<bool(const std::string&)>& wanted,
-                  const ModelFile& file) {
-  const bool openai = file.find("decoder.blocks.0.attn_ln.weight") != nullptr;
-  const std::string inside = !openai && file.find("model.encoder.conv1.weight") != nullptr ? "model." : "";
+                  const SpeechFile& file) {
   std::map<std::string, Tensor> weights;
   for (const auto& [name, tensor] : module.state_dict())
     if (wanted(name)) weights.emplace(name, tensor);
-  load_all(weights, file,
-           [&](const std::string& name) { return openai ? name : inside + transformers_name(name); });
+  file.load(weights);
 }
 
 /// Signs that whisper does not say: brackets, notes, dashes at a beginning.
@@ -148,15 +77,9 @@ SpeechTokens speech_tokens(const Tokenizer& tokenizer) {
 }
 
 SpeechModel::SpeechModel(const std::string& path, int64_t texts, int threads) {
-  const auto opened = open_model(path);
-  if (!opened) throw Error(opened.error());
-  const ModelFile& file = *opened;
-  if (file.kind == ModelFileKind::gguf)
-    throw Error(fmt::format("{}: a GGUF file; a Whisper model is read from a Hugging Face folder", path));
-  const std::string folder =
-      file.kind == ModelFileKind::hf_folder ? path : path.substr(0, path.find_last_of('/') + 1);
-  config_ = read_config((folder.empty() || folder.ends_with('/') ? folder : folder + "/") + "config.json");
-  tokenizer_ = file.require_tokenizer();
+  SpeechFile file = open_speech_file(path);
+  config_ = file.config;
+  tokenizer_ = std::move(file.tokenizer);
   tokens_ = speech_tokens(*tokenizer_);
   const int64_t last_time = tokens_.first_time + config_.audio_context; // 20 ms each
   if (tokenizer_->size() > config_.vocabulary || last_time >= config_.vocabulary)
@@ -176,7 +99,7 @@ SpeechModel::SpeechModel(const std::string& path, int64_t texts, int threads) {
   for (const Whisper::Heard& heard : listener.hear(listener.encode(mel_)))
     for (Tensor t : {heard.keys, heard.values}) heard_out_.push_back(t.keep());
   load_weights(listener, for_listener, file);
-  listener_.compile({.threads = threads, .weights_id = file.identity() + "listener"});
+  listener_.compile({.threads = threads, .weights_id = file.identity + "listener"});
 
   const Whisper writer(nn::Scope(writer_), config_);
   const int64_t size = config_.width / config_.heads;
@@ -201,7 +124,7 @@ SpeechModel::SpeechModel(const std::string& path, int64_t texts, int threads) {
   logits_out_ = writer.logits(x.gather(rows_in_)).keep();
   load_weights(writer, [&](const std::string& name) { return !for_listener(name); }, file);
   writer_.compile({.threads = threads,
-                   .weights_id = file.identity() + "writer",
+                   .weights_id = file.identity + "writer",
                    .sizes = {{"n", texts}, {"m", texts}, {"filled", config_.text_context / 2}}});
 }
 

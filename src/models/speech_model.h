@@ -27,8 +27,9 @@ SpeechTokens speech_tokens(const Tokenizer& tokenizer);
 class SpeechModel {
 public:
   static constexpr int64_t rate = 16000, hop = 160; ///< samples a second; between two frames
-  /// `path`: a Hugging Face folder, or a safetensors file with its config.json and tokenizer beside it, whose
-  /// tensors have the names of transformers or of openai/whisper. `texts`: most texts at once.
+  /// `path`: a file of whisper.cpp; or a Hugging Face folder, or a safetensors file with its config.json and
+  /// tokenizer beside it, whose tensors have the names of transformers or of openai/whisper. `texts`: most
+  /// texts at once.
   SpeechModel(const std::string& path, int64_t texts, int threads = 0);
 
   /// Samples at 16 kHz and 30 seconds of silence behind them -> [mels, frames]: see log_mel.

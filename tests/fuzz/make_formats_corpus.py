@@ -263,3 +263,24 @@ put("tokenizer_files", "tiktoken", "IQ== 0\nIg== 1\nYWI= 2\n")
 put("tokenizer_files", "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\nthe\ncat\n##t\n1\n##2\n")
 put("tokenizer_files", "vocab.json",
     '{"a":0,"b":1,"ab":2,"t":3,"\\u0120":4,"<|endoftext|>":5}\0#version: 0.2\na b\n')
+
+
+def whisper(sizes, tensors, tokens=(b"a", b"", b"\xc4\xa0"), mels=2):
+    """A file of whisper.cpp. tensors: (name, ggml's type, shape innermost first, bytes)."""
+    out = b"lmgg" + struct.pack("<11i", *sizes) + struct.pack("<ii", mels, 3) + struct.pack("<6f", *range(6))
+    out += struct.pack("<i", len(tokens)) + b"".join(struct.pack("<i", len(t)) + t for t in tokens)
+    for name, kind, shape, data in tensors:
+        out += struct.pack("<iii", len(shape), len(name), kind) + struct.pack(f"<{len(shape)}i", *shape)
+        out += name.encode() + data
+    return out
+
+
+small = (6, 5, 8, 2, 1, 4, 8, 2, 1, 2, 1)
+put("whisper", "tensors", whisper(small, [("a.weight", 0, (3, 2), bytes(24)), ("b", 1, (4,), bytes(8)),
+                                          ("c", 8, (32, 2), bytes(68))]))
+put("whisper", "english", whisper((51864, *small[1:]), []))
+put("whisper", "no_tokens", whisper(small, [], tokens=()))
+put("whisper", "twice", whisper(small, [("a", 0, (1,), bytes(4))] * 2))
+put("whisper", "huge", whisper(small, [("a", 0, (2**31 - 1,) * 4, bytes(8))]))
+put("whisper", "cut", whisper(small, [("a", 0, (4, 4), bytes(63))]))
+put("whisper", "filters", whisper(small, [], mels=1))

@@ -73,11 +73,11 @@ TEST_P(DecoderFamilies, ABatchGivesWhatEachTextGivesAlone) {
       which[batch.start(prompts[waiting], {.temperature = 0})] = waiting;
       waiting++;
     }
-    for (const auto& [id, token, full, failure] : batch.step()) {
-      EXPECT_EQ(failure, "");
-      EXPECT_FALSE(full);
-      got[which[id]].push_back(token);
-      if (got[which[id]].size() == wanted) batch.finish(id);
+    for (const Batch::Next& next : batch.step()) {
+      EXPECT_EQ(next.error, "");
+      EXPECT_FALSE(next.full);
+      got[which[next.id]].push_back(next.token);
+      if (got[which[next.id]].size() == wanted) batch.finish(next.id);
     }
   }
   for (size_t i = 0; i < prompts.size(); i++) {

@@ -299,6 +299,46 @@ def ends_what_it_writes(server):
     assert server.process.wait(60) == 0, server.process.stderr.read()
 
 
+def drafted():
+    """With a draft every answer is what it is without one; what was proposed is counted."""
+    server = Server("--parallel", "3", "--chat-template", "chatml", "--draft", MODEL, "--draft-count", "3")
+    answers(server)
+    several_at_once(server)
+    formats(server)
+    answer = server.complete(prompt=PROMPT + " a")
+    counts = answer["timings"]
+    assert answer["usage"]["completion_tokens"] == 24 and counts["predicted_n"] == 24, answer
+    # The model as its own draft: all proposals are accepted, but for rounding.
+    assert counts["draft_n"] >= 15 and counts["draft_n_accepted"] >= counts["draft_n"] - 4, answer
+    events = server.stream("/v1/completions", {"prompt": PROMPT, "max_tokens": 24, "temperature": 0})
+    assert events[-1]["timings"]["draft_n"] > 0 and "timings" not in events[0], events
+    proposed, accepted = server.metric("draft_tokens_total"), server.metric("draft_tokens_accepted_total")
+    assert 0 < accepted <= proposed, (accepted, proposed)
+    steps = server.metric("steps_total")
+    server.complete(prompt=PROMPT + " a", max_tokens=40)
+    assert server.metric("steps_total") - steps < 25, "40 tokens, up to 4 a step"
+    assert server.metric("draft_tokens_total") > proposed
+    gone_clients(server)
+    ends_what_it_writes(server)
+
+    def refused(*options, code, says):
+        command = [LUMINAL, "serve", MODEL, "--port", "0", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("luminal: ")]
+        assert done.returncode == code and len(lines) == 1 and says in lines[0], done
+
+    refused("--draft", "/no/such.gguf", code=1, says="/no/such.gguf: no such file or folder")
+    refused("--draft", __file__, code=1, says="expected a GGUF file, a safetensors file or a Hugging Face")
+    refused("--draft-count", "3", code=2, says="it is for --draft")
+    with tempfile.TemporaryDirectory() as folder:
+        other = pathlib.Path(folder) / "other.gguf"
+        data = pathlib.Path(MODEL).read_bytes()
+        data = data.replace(b"<|end|>", b"<|fin|>")  # another spelling of one token
+        other.write_bytes(data)
+        says = f'{other}: a draft has the tokenizer of its model: token 1 is "<|fin|>", in {MODEL} it is'
+        refused("--draft", str(other), code=1, says=says)
+
+
 def main():
     server = Server("--parallel", "3", "--chat-template", "chatml", "--max-body", "100K")
     answers(server)
@@ -307,7 +347,10 @@ def main():
     formats(server)
     harm(server)
     gone_clients(server)
+    assert "draft" not in server.ask("GET", "/metrics")[1]
+    assert "draft_n" not in server.complete()["timings"]
     ends_what_it_writes(server)
+    drafted()
 
     server = Server("--parallel", "1", "--queue", "1", "--api-key", "secret", "--max-tokens", "5")
     assert server.ask("GET", "/health")[0] == 200
