@@ -53,6 +53,8 @@ networks() {
   python_package torchvision torchvision 'torch==2.13.0' && python_package transformers transformers &&
     python_package onnxscript onnxscript && python_package einops einops
 }
+# Tests of the ONNX export check its files with the package onnx where they find this environment.
+onnx_runtime() { python_package onnxruntime onnxruntime && python_package onnx.helper onnx; }
 # The PyPI source package of llama-cpp-python holds llama.cpp.
 llama_cpp() {
   local sources jobs
@@ -92,7 +94,7 @@ make_peers() {
   peer numpy "$peers/numpy.log" python_package numpy numpy
   peer "PyTorch 2.13" "$peers/torch.log" torch
   peer "torchvision, transformers" "$peers/networks.log" networks
-  peer "ONNX Runtime" "$peers/onnxruntime.log" python_package onnxruntime onnxruntime
+  peer "ONNX Runtime" "$peers/onnxruntime.log" onnx_runtime
   peer OpenVINO "$peers/openvino.log" python_package openvino openvino
   "$luminal_root/tools/setup.sh" --peers || true
   peer OpenBLAS "$peers/openblas.log" shared_library libopenblas.so.0 libopenblas.so

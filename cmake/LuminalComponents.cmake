@@ -32,6 +32,7 @@ function(luminal_component component)
   endforeach()
   add_library(luminal_${component}_objects OBJECT ${sources})
   target_link_libraries(luminal_${component}_objects PUBLIC ${links})
+  luminal_unity(luminal_${component}_objects)
   # Position-independent: one set of objects serves programs, the shared library and the Python module.
   set_target_properties(luminal_${component}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_options(luminal_${component}_objects PRIVATE -fno-semantic-interposition)

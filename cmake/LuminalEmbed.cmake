@@ -37,6 +37,6 @@ function(luminal_embed target name)
   endif()
   configure_file(${PROJECT_SOURCE_DIR}/cmake/embedded.cpp.in ${source} @ONLY)
   set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
-    OBJECT_DEPENDS "${paths}")
+    OBJECT_DEPENDS "${paths}" SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${source})
 endfunction()

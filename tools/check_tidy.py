@@ -31,14 +31,24 @@ def find_tidy():
 GNU_FLAGS = ("-fno-reorder-blocks-and-partition", )
 
 
-def without_gnu_flags(build, folder):
-    """The commands of the build for clang: a compile_commands.json in that folder; its entries."""
-    text = (build / "compile_commands.json").read_text()
-    for flag in GNU_FLAGS:
-        text = text.replace(f" {flag}", "")
+def commands_for_clang(build, folder):
+    """A compile_commands.json in that folder with a command for each file, also for those that the
+    build compiles in groups (LUMINAL_UNITY), without the flags that clang does not know; its entries."""
+    entries = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        command = entry.get("command") or " ".join(entry["arguments"])
+        for flag in GNU_FLAGS:
+            command = command.replace(f" {flag}", "")
+        group = entry["file"]
+        files = [group]
+        if re.search(r"/Unity/unity_\d+_cxx\.cxx$", group) and os.path.isfile(group):
+            files = [os.path.normpath(os.path.join(os.path.dirname(group), file))
+                     for file in re.findall(r'^#include "(.*)"', pathlib.Path(group).read_text(), re.M)]
+        entries += [{"directory": entry["directory"], "file": file, "command": command.replace(group, file)}
+                    for file in files]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "compile_commands.json").write_text(text)
-    return json.loads(text)
+    (folder / "compile_commands.json").write_text(json.dumps(entries))
+    return entries
 
 
 def findings(failed, root):
@@ -81,7 +91,7 @@ def main():
     config = (root / ".clang-tidy").read_text()
     closure, items = tree.Closure(root), []
     commands = args.build / "tidy-commands"
-    for entry in without_gnu_flags(args.build, commands):
+    for entry in commands_for_clang(args.build, commands):
         path = pathlib.Path(os.path.join(entry["directory"], entry["file"])).resolve()
         if not path.is_relative_to(root) or not path.is_file():
             continue
@@ -89,8 +99,7 @@ def main():
         if name.parts[0] not in args.folders.split(",") or (args.files
                                                             and not any(f in str(name) for f in args.files)):
             continue
-        flags = entry.get("command") or " ".join(entry["arguments"])
-        items.append((name, closure.key(path, version, config, flags),
+        items.append((name, closure.key(path, version, config, entry["command"]),
                       [tidy, "-p", str(commands), "--quiet", "--warnings-as-errors=*", str(path)], None))
     changed = tree.changed(root, os.environ.get("LUMINAL_TIDY_SINCE") or args.since or "HEAD~1")
     paths = {(root / name).resolve() for name in changed}

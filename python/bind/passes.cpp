@@ -10,7 +10,7 @@ namespace {
 
 using MatchExtent = luminal::Extent;
 
-void bind_tables(nb::module_& m) {
+void bind_tables_of_passes(nb::module_& m) {
   nb::class_<PassTime>(m, "PassTime", "A pass, and the module before and after it.")
       .def_ro("name", &PassTime::name)
       .def_ro("ms", &PassTime::ms)
@@ -62,7 +62,7 @@ Pass text_pass_of(const std::string& name, const std::string& description, const
 } // namespace
 
 void bind_passes(nb::module_& m) {
-  bind_tables(m);
+  bind_tables_of_passes(m);
   nb::class_<Pass>(m, "Pass", "A named rewrite of the terms that never changes a result; see luminal.passes.")
       .def_prop_ro("name", &Pass::name)
       .def_prop_ro("description", &Pass::description)

@@ -13,7 +13,8 @@ std::vector<int64_t> numbers(const nb::sequence& from) {
   return list;
 }
 
-void run(Runner& runner, const nb::sequence& sizes, const nb::sequence& inputs, const nb::sequence& outputs) {
+void run_on_addresses(Runner& runner, const nb::sequence& sizes, const nb::sequence& inputs,
+                      const nb::sequence& outputs) {
   const auto where = here();
   const auto given = numbers(sizes);
   std::vector<const void*> sources;
@@ -36,7 +37,7 @@ void bind_runner(nb::module_& m) {
             new (self) Runner(graph, dimensions, inputs, outputs, here());
           },
           nb::arg("graph"), nb::arg("dimensions"), nb::arg("inputs"), nb::arg("outputs"))
-      .def("run", &run, nb::arg("sizes"), nb::arg("inputs"), nb::arg("outputs"),
+      .def("run", &run_on_addresses, nb::arg("sizes"), nb::arg("inputs"), nb::arg("outputs"),
            nb::sig("def run(self, sizes: collections.abc.Sequence[int], inputs: "
                    "collections.abc.Sequence[int], outputs: collections.abc.Sequence[int]) -> None"),
            "One step: sizes of the dimensions, addresses of inputs and of where outputs are written. All is "

@@ -12,7 +12,7 @@
 namespace luminal::kernel {
 namespace {
 
-constexpr double most_trips = 1 << 20;
+constexpr double trips_of_unbounded = 1 << 20;
 constexpr double few_terms = 32; // of a sum
 /// Multiply-adds in whose time lanes are added to others once: a shuffle and an addition that waits for it.
 constexpr double step_across = 1.5;
@@ -22,7 +22,7 @@ double trips_of(Expr extent, const ExprMap<int64_t>& sizes) {
   if (!sizes.empty())
     if (const auto size = evaluate(extent, sizes)) return double(*size);
   const int64_t high = extent.range().high;
-  return high == unbounded_high ? most_trips : double(high);
+  return high == unbounded_high ? trips_of_unbounded : double(high);
 }
 
 double points_along(const Cone& cone, const std::vector<int>& axes, const ExprMap<int64_t>& sizes) {

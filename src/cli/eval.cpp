@@ -126,7 +126,7 @@ void read_inputs(Task& task, const TensorFiles& files, const std::string& module
 }
 
 /// Sizes that are known now are held against the shapes; states without a value start at zero.
-void check_sizes(Task& task) {
+void check_sizes_of_task(Task& task) {
   ExprMap<int64_t> bindings;
   for (Expr symbol : task.module.symbols) {
     auto value = task.dims.find(std::string(symbol.name()));
@@ -179,7 +179,7 @@ Task read_onnx_task(const EvalArguments& a) {
       task.weights[input.name] = onnx_weight(*model, input.name);
   task.model = std::move(model);
   read_inputs(task, files, a.path);
-  check_sizes(task);
+  check_sizes_of_task(task);
   return task;
 }
 
@@ -198,7 +198,7 @@ Task read_task(const EvalArguments& a) {
   for (const std::string& path : a.inputs) files.add(path);
   read_dims(task, a.dims);
   read_inputs(task, files, a.path);
-  check_sizes(task);
+  check_sizes_of_task(task);
   return task;
 }
 

@@ -97,4 +97,7 @@ private:
   const CpuTarget& target_;
 };
 
+/// The type `element`, or as many of it as the vector x has.
+llvm::Type* like(llvm::Value* x, llvm::Type* element);
+
 } // namespace luminal::codegen

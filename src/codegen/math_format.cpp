@@ -6,12 +6,10 @@ namespace luminal::codegen {
 using llvm::Value;
 namespace Intrinsic = llvm::Intrinsic;
 
-namespace {
 llvm::Type* like(Value* x, llvm::Type* element) {
   auto* v = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
   return v ? llvm::FixedVectorType::get(element, v->getNumElements()) : element;
 }
-} // namespace
 
 llvm::Type* MathEmitter::integer_type(Value* x) {
   return like(x, is_f64(x) ? b_.getInt64Ty() : b_.getInt32Ty());

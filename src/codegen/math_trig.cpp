@@ -32,11 +32,6 @@ constexpr uint64_t two_over_pi_bits[] = {
     0x3991D639835339F4, 0x9C845F8BBDF9283B, 0x1FF897FFDE05980F, 0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7,
     0x4F463F669E5FEA2D, 0x7527BAC7EBE5F17B, 0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
     0xF0CFBC209AF4361D};
-
-llvm::Type* like(Value* x, llvm::Type* element) {
-  auto* v = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
-  return v ? llvm::FixedVectorType::get(element, v->getNumElements()) : element;
-}
 } // namespace
 
 // Payne and Hanek: x = M 2^E; the digits of 2/pi that matter for x 2/pi modulo 4 are a window of

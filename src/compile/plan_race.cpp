@@ -29,8 +29,6 @@ constexpr double near = 1.3;
 constexpr double runs_of_check = 4; // loading two programs, and their steps, take about so often one's
 constexpr double least_tuning = 1, most_tuning = 20; // seconds, of the kernels in which two plans differ
 
-double now() { return search::Clock::steady().now(); }
-
 /// Half a unit in the last place of the least precise float that the program computes with.
 double epsilon_of(const Function& function) {
   double most = 0x1p-53;
@@ -72,13 +70,13 @@ public:
     std::optional<ThreadPool> own;
     ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
     ProgramRace race(race_options(options_, built_, pool, bound_));
-    const double loading = now();
+    const double loading = search::Clock::steady_now();
     const auto first = race.add(built_.plan);
     if (!first) {
       summary_.notes.push_back("plans of regions were not measured: " + first.error());
       return false;
     }
-    const double loaded = now() - loading;
+    const double loaded = search::Clock::steady_now() - loading;
     if (auto turn = take_turn(); !turn) return turn.failure();
     if (turn_.stopped) return false;
     best_ = *first;
@@ -86,11 +84,11 @@ public:
     if (is_over("there is no time to check the program", runs_of_check * loaded + built_.seconds))
       summary_.notes.push_back("no time was left to check what the rules made of the program");
     else {
-      const double start = now();
+      const double start = search::Clock::steady_now();
       auto right = check_first(race, *first);
       if (!right) return right.failure();
       if (!*right) return true;
-      longest = now() - start;
+      longest = search::Clock::steady_now() - start;
     }
     for (size_t k = 0; k < all.size(); ++k) {
       if (is_over("the time for plans of regions is over", longest)) {
@@ -98,12 +96,12 @@ public:
         break;
       }
       tell(all[k], k, all.size());
-      const double start = now();
+      const double start = search::Clock::steady_now();
       auto tried = try_one(race, all[k], left() / double(all.size() - k));
       if (!tried) return tried.failure();
       if (blamed_) return true;
       if (turn_.stopped) break;
-      longest = std::max(longest, *tried ? least_seconds : now() - start);
+      longest = std::max(longest, *tried ? least_seconds : search::Clock::steady_now() - start);
     }
     summary_.tried += apart_.tried - apart_.searched; // winners are tried again with the other kernels
     summary_.mismatches += apart_.mismatches;
@@ -128,7 +126,9 @@ private:
                        [&] { return (options_.search.stop && options_.search.stop()) || left() < least; });
   }
   /// Waiting for others who measure is not charged.
-  double left() const { return seconds_ - (now() - begin_ - (search::MeasureLock::waited() - waited_)); }
+  double left() const {
+    return seconds_ - (search::Clock::steady_now() - begin_ - (search::MeasureLock::waited() - waited_));
+  }
 
   std::string name_of(const Alternative& a) const {
     return fmt::format("{}: plan {}{}", compile::name_of(regions_[a.region]),
@@ -300,9 +300,9 @@ private:
     const auto tune = [&](const BuiltPlan& of,
                           const BuiltPlan& without) -> Result<std::unique_ptr<PlanTuner>> {
       const std::set<Hash128> common = keys(without);
-      const double begin = now(), waited = search::MeasureLock::waited();
+      const double begin = search::Clock::steady_now(), waited = search::MeasureLock::waited();
       auto tuner = std::make_unique<PlanTuner>(options_, of, bound_, apart_, [=] {
-        return seconds / 2 - (now() - begin - (search::MeasureLock::waited() - waited));
+        return seconds / 2 - (search::Clock::steady_now() - begin - (search::MeasureLock::waited() - waited));
       });
       const auto wanted = [&, t = tuner.get()](const TuningGroup& group) {
         return !common.contains(t->kernel(group).key->hash());
@@ -477,7 +477,7 @@ private:
   SearchSummary apart_; // of kernels that were tuned for plans that were near
   bool tuned_ = false;  // some of the best program's have other schedules
   bool blamed_ = false; // something is in quarantine that the program was made with
-  const double begin_ = now(), waited_ = search::MeasureLock::waited();
+  const double begin_ = search::Clock::steady_now(), waited_ = search::MeasureLock::waited();
 };
 
 } // namespace
@@ -485,9 +485,10 @@ private:
 Result<void> race_regions(const Options& options, const PlanMaker& make, BuiltPlan& built,
                           const ExprMap<int64_t>& bound, double seconds, SearchSummary& summary) {
   constexpr int most_rounds = 8; // each leaves out at least one rule or plan
-  const double begin = now();
+  const double begin = search::Clock::steady_now();
   for (int round = 0; round < most_rounds; ++round) {
-    auto again = PlanRace(options, make, built, bound, seconds - (now() - begin), summary).run();
+    auto again =
+        PlanRace(options, make, built, bound, seconds - (search::Clock::steady_now() - begin), summary).run();
     if (!again) return again.failure();
     if (!*again) return {};
     auto made = make({});

@@ -27,14 +27,13 @@ constexpr int steps_at_end = 10;    // of the whole program, to confirm
 constexpr int plans_at_end =
     3; // that are made when kernels are tuned: to confirm, on fewer workers, the last
 
-double now() { return search::Clock::steady().now(); }
-
 using Group = TuningGroup;
 
 class PlanSearch {
 public:
   PlanSearch(const Options& options, const PlanMaker& make, BuiltPlan& built)
-      : options_(options), how_(options.search), make_(make), built_(built), begin_(now()) {}
+      : options_(options), how_(options.search), make_(make), built_(built),
+        begin_(search::Clock::steady_now()) {}
 
   Result<SearchSummary> run(std::vector<KernelReport>& reports) {
     summary_.complete = true;
@@ -55,7 +54,7 @@ public:
     }
     report(reports);
     tell_changed();
-    summary_.seconds = now() - begin_;
+    summary_.seconds = search::Clock::steady_now() - begin_;
     return std::move(summary_);
   }
 
@@ -66,7 +65,7 @@ private:
   search::MeasureLog* log() const { return options_.log.get(); }
   /// Waiting for others who measure is not charged.
   double left() const {
-    const double spent = now() - begin_ - (search::MeasureLock::waited() - waited_);
+    const double spent = search::Clock::steady_now() - begin_ - (search::MeasureLock::waited() - waited_);
     return how_.mode == SearchMode::budget ? how_.seconds - spent : 1e9;
   }
 
@@ -171,9 +170,10 @@ private:
     std::vector<const Group*> taken;
     int best = *old_program;
     ProgramRace::Times gain; // of the best program against the old one
-    const double start = now();
+    const double start = search::Clock::steady_now();
     for (const Group* candidate : changed) {
-      if (search::yes(log(), "the time to confirm is over", [&] { return now() - start > patience; })) {
+      if (search::yes(log(), "the time to confirm is over",
+                      [&] { return search::Clock::steady_now() - start > patience; })) {
         take_back(*candidate, "no time was left to confirm it in the whole program");
         continue;
       }

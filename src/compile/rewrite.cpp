@@ -149,7 +149,7 @@ Function inline_calls(const Module& module, const Function& function) {
 }
 
 std::optional<std::string> too_much_to_inline(const Module& module) {
-  constexpr double most_operations = 1 << 18;
+  constexpr double most_inlined = 1 << 18;
   constexpr int most_nested = 64;
   struct Size {
     double operations = 0;
@@ -174,10 +174,10 @@ std::optional<std::string> too_much_to_inline(const Module& module) {
     sizes[f.name] = size;
   }
   const Size& all = sizes[module.entry().name];
-  if (all.operations - double(module.entry().nodes.size()) > most_operations)
+  if (all.operations - double(module.entry().nodes.size()) > most_inlined)
     return fmt::format("@{} has {:.3g} operations when calls are replaced by what they call, at most {} are "
                        "compiled; a loop runs one copy of a function again and again",
-                       module.entry().name, all.operations, int64_t(most_operations));
+                       module.entry().name, all.operations, int64_t(most_inlined));
   if (all.nested > most_nested)
     return fmt::format("@{} has loops and conditions inside of one another, {} deep; at most {} are compiled",
                        module.entry().name, all.nested, most_nested);

@@ -16,8 +16,6 @@ constexpr double least_share = 0.002; // of a step: what a kernel must have to b
 constexpr double at_load = 1e-3;      // launches of a step that one at load counts as
 constexpr double to_measure = 0.3;    // of what is left of a budget, for times of kernels as they are
 
-double now() { return search::Clock::steady().now(); }
-
 void count_launches(const std::vector<runtime::Step>& steps, double times, const ExprMap<int64_t>& sizes,
                     std::vector<double>& launches) {
   for (const runtime::Step& step : steps) {
@@ -194,14 +192,14 @@ void PlanTuner::tune_one(TuningGroup& group, int number, int count, double secon
   tuning.select.sizes = search::other_sizes(*group.problem, kernel(group).dimensions);
   tuning.seconds = seconds;
   tuning.list = list_for(seconds, tuning.list);
-  const double begin = now();
+  const double begin = search::Clock::steady_now();
   if (kernel(group).report.tuned) tuning.known = kernel::parse_schedule(group.old_schedule);
   SearchProgress progress = progress_of(SearchProgress::Phase::tuning, group, number, count);
   double told = 0;
   int finished = 0; // candidates of earlier lists
   const auto tell_best = [&](double best) {
-    if (!how_.progress || now() - told < 0.1) return;
-    told = now();
+    if (!how_.progress || search::Clock::steady_now() - told < 0.1) return;
+    told = search::Clock::steady_now();
     if (best > 0) progress.best = progress.best > 0 ? std::min(progress.best, best) : best;
     progress.left = how_.mode == SearchMode::budget ? std::max(0.0, left_()) : -1;
     how_.progress(progress);
@@ -235,7 +233,7 @@ void PlanTuner::tune_one(TuningGroup& group, int number, int count, double secon
     summary_.notes.push_back(fmt::format("{}: {}", kernel(group).report.name, tuned.error()));
     return;
   }
-  spent_ += now() - begin;
+  spent_ += search::Clock::steady_now() - begin;
   tried_ += tuned->tried;
   group.tuned = std::move(*tuned);
   group.searched = true;

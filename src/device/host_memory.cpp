@@ -18,7 +18,6 @@ int64_t page_bytes() {
   static const int64_t bytes = sysconf(_SC_PAGESIZE);
   return bytes;
 }
-uintptr_t rounded_up(uintptr_t x, uintptr_t to) { return (x + to - 1) / to * to; }
 
 std::string readable(int64_t bytes) {
   if (bytes < 1024) return fmt::format("{} bytes", bytes);

@@ -8,6 +8,8 @@
 
 namespace luminal::device {
 
+inline uint64_t rounded_up(uint64_t x, uint64_t to) { return (x + to - 1) / to * to; }
+
 /// What this process may hope for: physical memory, or the limit of its control group where that is
 /// lower.
 int64_t usable_memory();

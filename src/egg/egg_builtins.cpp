@@ -75,7 +75,7 @@ constexpr size_t max_string = size_t(1) << 24; ///< a program cannot make longer
 
 /// Registers primitives of one sort; F takes plain C++ values and gives false where it is not
 /// defined.
-struct Builder {
+struct ScalarPrimitives {
   Impl& p;
 
   void add(std::string_view name, std::vector<SortId> inputs, SortId output,
@@ -171,7 +171,7 @@ struct Builder {
   }
 };
 
-void add_integers(Builder b) {
+void add_integers(ScalarPrimitives b) {
   b.integer("+", [](int64_t x, int64_t y, int64_t& r) { return !__builtin_add_overflow(x, y, &r); });
   b.integer("-", [](int64_t x, int64_t y, int64_t& r) { return !__builtin_sub_overflow(x, y, &r); });
   b.integer("*", [](int64_t x, int64_t y, int64_t& r) { return !__builtin_mul_overflow(x, y, &r); });
@@ -203,7 +203,7 @@ void add_integers(Builder b) {
   b.truth("bool-=", [](int64_t x, int64_t y) { return x == y; });
 }
 
-void add_reals(Builder b) {
+void add_reals(ScalarPrimitives b) {
   b.real("+", [](double x, double y, double& r) { return r = x + y, true; });
   b.real("-", [](double x, double y, double& r) { return r = x - y, true; });
   b.real("*", [](double x, double y, double& r) { return r = x * y, true; });
@@ -233,7 +233,7 @@ void add_reals(Builder b) {
       [pool](Args a, Value& out) { return out = pool->integer(saturated(pool->real_of(a[0]))), true; }, true);
 }
 
-void add_texts(Builder b) {
+void add_texts(ScalarPrimitives b) {
   Impl* p = &b.p;
   const auto read = [p](Value v) { return p->syntax.text(v); };
   const auto give = [p](const std::string& s, Value& out) {
@@ -280,7 +280,7 @@ void add_texts(Builder b) {
       [pool, give](Args a, Value& out) { return give(real_text(pool->real_of(a[0])), out); }, true);
 }
 
-void add_truths(Builder b) {
+void add_truths(ScalarPrimitives b) {
   b.logic("and", [](bool x, bool y) { return x && y; });
   b.logic("xor", [](bool x, bool y) { return x != y; });
   b.logic("=>", [](bool x, bool y) { return !x || y; });
@@ -300,7 +300,7 @@ void add_truths(Builder b) {
       true);
 }
 
-void add_comparisons(Builder b) {
+void add_comparisons(ScalarPrimitives b) {
   b.add("!=", {any_sort, any_sort}, unit, [](Args a, Value& out) { return out = 0, a[0] != a[1]; }, false);
   b.add(
       "value-eq", {any_sort, any_sort}, unit, [](Args a, Value& out) { return out = 0, a[0] == a[1]; },
@@ -385,7 +385,7 @@ void add_primitive(EggProgram::Impl& program, std::string_view name, Overload ov
 
 void add_builtins(EggProgram::Impl& program) {
   add_sorts(program);
-  const Builder b{program};
+  const ScalarPrimitives b{program};
   add_integers(b);
   add_reals(b);
   add_texts(b);

@@ -13,8 +13,6 @@ using Impl = EggProgram::Impl;
 using Args = std::span<const Value>;
 using Items = std::vector<Value>;
 
-constexpr SortId unit = BuiltinSort::unit, i64 = BuiltinSort::i64;
-
 constexpr int64_t max_items = int64_t(1) << 20; ///< of a container that a number makes, or others joined
 
 void make_set(Items& items) {
@@ -66,7 +64,7 @@ size_t map_find(const Items& items, Value key) {
 }
 
 /// Registers the primitives of one container sort.
-struct Builder {
+struct ContainerPrimitives {
   Impl& p;
   SortId sort;
   SortType type;
@@ -105,14 +103,15 @@ struct Builder {
         [self = *this, f](Args a, Value& out) { return f(self, self.items(a[0]), a, out); }, false);
   }
   void length(std::string_view name, size_t step = 1) const {
-    ask(name, {sort}, i64, [step](const Builder& b, const Items& x, Args, Value& out) {
-      return out = b.p.pool.integer(static_cast<int64_t>(x.size() / step)), true;
-    });
+    ask(name, {sort}, BuiltinSort::i64,
+        [step](const ContainerPrimitives& b, const Items& x, Args, Value& out) {
+          return out = b.p.pool.integer(static_cast<int64_t>(x.size() / step)), true;
+        });
   }
   void contains(const std::string& prefix) const {
     for (const bool wanted : {true, false})
-      ask(prefix + (wanted ? "-contains" : "-not-contains"), {sort, parts[0]}, unit,
-          [wanted](const Builder& b, const Items& x, Args a, Value& out) {
+      ask(prefix + (wanted ? "-contains" : "-not-contains"), {sort, parts[0]}, BuiltinSort::unit,
+          [wanted](const ContainerPrimitives& b, const Items& x, Args a, Value& out) {
             out = 0;
             const bool found = b.type == SortType::map ? map_find(x, a[1]) < x.size()
                                                        : std::find(x.begin(), x.end(), a[1]) != x.end();
@@ -127,18 +126,18 @@ struct Builder {
   }
 };
 
-bool all_items(const Builder&, Args a, Items& out) {
+bool all_items(const ContainerPrimitives&, Args a, Items& out) {
   out.assign(a.begin(), a.end());
   return true;
 }
-bool no_items(const Builder&, Args, Items&) { return true; }
+bool no_items(const ContainerPrimitives&, Args, Items&) { return true; }
 
-void add_vec(const Builder& b) {
+void add_vec(const ContainerPrimitives& b) {
   b.make("vec-empty", {}, no_items);
   b.make("vec-of", {b.parts[0]}, all_items, true);
   b.make(
       "vec-append", {b.sort},
-      [](const Builder& self, Args a, Items& out) {
+      [](const ContainerPrimitives& self, Args a, Items& out) {
         for (const Value v : a) {
           const Items x = self.items(v);
           if (out.size() + x.size() > size_t(max_items)) return false;
@@ -147,41 +146,43 @@ void add_vec(const Builder& b) {
         return true;
       },
       true);
-  b.make("vec-push", {b.sort, b.parts[0]}, [](const Builder& self, Args a, Items& out) {
+  b.make("vec-push", {b.sort, b.parts[0]}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     out.push_back(a[1]);
     return true;
   });
-  b.make("vec-pop", {b.sort}, [](const Builder& self, Args a, Items& out) {
+  b.make("vec-pop", {b.sort}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     if (!out.empty()) out.pop_back();
     return true;
   });
-  b.make("vec-set", {b.sort, i64, b.parts[0]}, [](const Builder& self, Args a, Items& out) {
-    out = self.items(a[0]);
-    size_t at = 0;
-    if (!self.index(a[1], out.size(), at)) return false;
-    out[at] = a[2];
-    return true;
-  });
-  b.make("vec-remove", {b.sort, i64}, [](const Builder& self, Args a, Items& out) {
+  b.make("vec-set", {b.sort, BuiltinSort::i64, b.parts[0]},
+         [](const ContainerPrimitives& self, Args a, Items& out) {
+           out = self.items(a[0]);
+           size_t at = 0;
+           if (!self.index(a[1], out.size(), at)) return false;
+           out[at] = a[2];
+           return true;
+         });
+  b.make("vec-remove", {b.sort, BuiltinSort::i64}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     size_t at = 0;
     if (!self.index(a[1], out.size(), at)) return false;
     out.erase(out.begin() + static_cast<ptrdiff_t>(at));
     return true;
   });
-  if (b.parts[0] == i64)
-    b.make("vec-range", {i64}, [](const Builder& self, Args a, Items& out) {
+  if (b.parts[0] == BuiltinSort::i64)
+    b.make("vec-range", {BuiltinSort::i64}, [](const ContainerPrimitives& self, Args a, Items& out) {
       const int64_t end = self.p.pool.integer_of(a[0]);
       if (end > max_items) return false;
       for (int64_t i = 0; i < end; ++i) out.push_back(self.p.pool.integer(i));
       return true;
     });
-  b.ask("vec-get", {b.sort, i64}, b.parts[0], [](const Builder& self, const Items& x, Args a, Value& out) {
-    size_t at = 0;
-    return self.index(a[1], x.size(), at) && (out = x[at], true);
-  });
+  b.ask("vec-get", {b.sort, BuiltinSort::i64}, b.parts[0],
+        [](const ContainerPrimitives& self, const Items& x, Args a, Value& out) {
+          size_t at = 0;
+          return self.index(a[1], x.size(), at) && (out = x[at], true);
+        });
   if (b.p.schema.sorts[b.parts[0]].type == SortType::classes) {
     // Unites what stands at equal places; an action.
     Overload overload;
@@ -202,27 +203,27 @@ void add_vec(const Builder& b) {
   b.contains("vec");
 }
 
-void add_set(const Builder& b) {
+void add_set(const ContainerPrimitives& b) {
   b.make("set-empty", {}, no_items);
   b.make("set-of", {b.parts[0]}, all_items, true);
-  b.make("set-insert", {b.sort, b.parts[0]}, [](const Builder& self, Args a, Items& out) {
+  b.make("set-insert", {b.sort, b.parts[0]}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     out.push_back(a[1]);
     return true;
   });
-  b.make("set-remove", {b.sort, b.parts[0]}, [](const Builder& self, Args a, Items& out) {
+  b.make("set-remove", {b.sort, b.parts[0]}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     std::erase(out, a[1]);
     return true;
   });
-  b.make("set-union", {b.sort, b.sort}, [](const Builder& self, Args a, Items& out) {
+  b.make("set-union", {b.sort, b.sort}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     const Items more = self.items(a[1]);
     out.insert(out.end(), more.begin(), more.end());
     return true;
   });
   const auto filter = [&b](std::string_view name, bool keep) {
-    b.make(name, {b.sort, b.sort}, [keep](const Builder& self, Args a, Items& out) {
+    b.make(name, {b.sort, b.sort}, [keep](const ContainerPrimitives& self, Args a, Items& out) {
       const Items other = self.items(a[1]);
       for (const Value v : self.items(a[0]))
         if (std::binary_search(other.begin(), other.end(), v) == keep) out.push_back(v);
@@ -231,68 +232,73 @@ void add_set(const Builder& b) {
   };
   filter("set-intersect", true);
   filter("set-diff", false);
-  b.ask("set-get", {b.sort, i64}, b.parts[0], [](const Builder& self, const Items& x, Args a, Value& out) {
-    size_t at = 0;
-    return self.index(a[1], x.size(), at) && (out = x[at], true);
-  });
+  b.ask("set-get", {b.sort, BuiltinSort::i64}, b.parts[0],
+        [](const ContainerPrimitives& self, const Items& x, Args a, Value& out) {
+          size_t at = 0;
+          return self.index(a[1], x.size(), at) && (out = x[at], true);
+        });
   b.length("set-length");
   b.contains("set");
 }
 
-void add_multiset(const Builder& b) {
+void add_multiset(const ContainerPrimitives& b) {
   b.make("multiset-of", {b.parts[0]}, all_items, true);
-  b.make("multiset-insert", {b.sort, b.parts[0]}, [](const Builder& self, Args a, Items& out) {
+  b.make("multiset-insert", {b.sort, b.parts[0]}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     out.push_back(a[1]);
     return true;
   });
-  b.make("multiset-remove", {b.sort, b.parts[0]}, [](const Builder& self, Args a, Items& out) {
+  b.make("multiset-remove", {b.sort, b.parts[0]}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     const auto at = std::find(out.begin(), out.end(), a[1]);
     if (at == out.end()) return false;
     out.erase(at);
     return true;
   });
-  b.make("multiset-single", {b.parts[0], i64}, [](const Builder& self, Args a, Items& out) {
-    const int64_t n = self.p.pool.integer_of(a[1]);
-    if (n < 0 || n > max_items) return false;
-    out.assign(static_cast<size_t>(n), a[0]);
-    return true;
-  });
-  b.make("multiset-subtract", {b.sort, b.sort}, [](const Builder& self, Args a, Items& out) {
+  b.make("multiset-single", {b.parts[0], BuiltinSort::i64},
+         [](const ContainerPrimitives& self, Args a, Items& out) {
+           const int64_t n = self.p.pool.integer_of(a[1]);
+           if (n < 0 || n > max_items) return false;
+           out.assign(static_cast<size_t>(n), a[0]);
+           return true;
+         });
+  b.make("multiset-subtract", {b.sort, b.sort}, [](const ContainerPrimitives& self, Args a, Items& out) {
     const Items all = self.items(a[0]), less = self.items(a[1]);
     if (!std::includes(all.begin(), all.end(), less.begin(), less.end())) return false;
     std::set_difference(all.begin(), all.end(), less.begin(), less.end(), std::back_inserter(out));
     return true;
   });
-  b.make("multiset-intersection", {b.sort, b.sort}, [](const Builder& self, Args a, Items& out) {
+  b.make("multiset-intersection", {b.sort, b.sort}, [](const ContainerPrimitives& self, Args a, Items& out) {
     const Items x = self.items(a[0]), y = self.items(a[1]);
     std::set_intersection(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(out));
     return true;
   });
-  b.make("multiset-reset-counts", {b.sort}, [](const Builder& self, Args a, Items& out) {
+  b.make("multiset-reset-counts", {b.sort}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     make_set(out);
     return true;
   });
-  b.ask("multiset-count", {b.sort, b.parts[0]}, i64,
-        [](const Builder& self, const Items& x, Args a, Value& out) {
+  b.ask("multiset-count", {b.sort, b.parts[0]}, BuiltinSort::i64,
+        [](const ContainerPrimitives& self, const Items& x, Args a, Value& out) {
           return out = self.p.pool.integer(std::count(x.begin(), x.end(), a[1])), true;
         });
   // The element that is there most often, of several the one with the largest number.
-  b.ask("multiset-pick-max", {b.sort}, b.parts[0], [](const Builder&, const Items& x, Args, Value& out) {
-    size_t most = 0;
-    for (size_t i = 0, end = 0; i < x.size(); i = end) {
-      while (end < x.size() && x[end] == x[i]) ++end;
-      if (end - i < most) continue;
-      most = end - i;
-      out = x[i];
-    }
-    return most > 0;
-  });
+  b.ask("multiset-pick-max", {b.sort}, b.parts[0],
+        [](const ContainerPrimitives&, const Items& x, Args, Value& out) {
+          size_t most = 0;
+          for (size_t i = 0, end = 0; i < x.size(); i = end) {
+            while (end < x.size() && x[end] == x[i]) ++end;
+            if (end - i < most) continue;
+            most = end - i;
+            out = x[i];
+          }
+          return most > 0;
+        });
   b.ask("multiset-pick", {b.sort}, b.parts[0],
-        [](const Builder&, const Items& x, Args, Value& out) { return !x.empty() && (out = x[0], true); });
-  b.make("multiset-sum", {b.sort, b.sort}, [](const Builder& self, Args a, Items& out) {
+        [](const ContainerPrimitives&, const Items& x, Args, Value& out) {
+          return !x.empty() && (out = x[0], true);
+        });
+  b.make("multiset-sum", {b.sort, b.sort}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     const Items more = self.items(a[1]);
     out.insert(out.end(), more.begin(), more.end());
@@ -302,34 +308,36 @@ void add_multiset(const Builder& b) {
   b.contains("multiset");
 }
 
-void add_map(const Builder& b) {
+void add_map(const ContainerPrimitives& b) {
   b.make("map-empty", {}, no_items);
-  b.make("map-insert", {b.sort, b.parts[0], b.parts[1]}, [](const Builder& self, Args a, Items& out) {
-    out = self.items(a[0]);
-    out.push_back(a[1]);
-    out.push_back(a[2]);
-    return true;
-  });
-  b.make("map-remove", {b.sort, b.parts[0]}, [](const Builder& self, Args a, Items& out) {
+  b.make("map-insert", {b.sort, b.parts[0], b.parts[1]},
+         [](const ContainerPrimitives& self, Args a, Items& out) {
+           out = self.items(a[0]);
+           out.push_back(a[1]);
+           out.push_back(a[2]);
+           return true;
+         });
+  b.make("map-remove", {b.sort, b.parts[0]}, [](const ContainerPrimitives& self, Args a, Items& out) {
     out = self.items(a[0]);
     const size_t at = map_find(out, a[1]);
     if (at < out.size())
       out.erase(out.begin() + static_cast<ptrdiff_t>(at), out.begin() + static_cast<ptrdiff_t>(at + 2));
     return true;
   });
-  b.ask("map-get", {b.sort, b.parts[0]}, b.parts[1], [](const Builder&, const Items& x, Args a, Value& out) {
-    const size_t at = map_find(x, a[1]);
-    return at < x.size() && (out = x[at + 1], true);
-  });
+  b.ask("map-get", {b.sort, b.parts[0]}, b.parts[1],
+        [](const ContainerPrimitives&, const Items& x, Args a, Value& out) {
+          const size_t at = map_find(x, a[1]);
+          return at < x.size() && (out = x[at + 1], true);
+        });
   b.length("map-length", 2);
   b.contains("map");
 }
 
-void add_pair(const Builder& b) {
+void add_pair(const ContainerPrimitives& b) {
   b.make("pair", {b.parts[0], b.parts[1]}, all_items);
   for (const size_t i : {0, 1})
     b.ask(i == 0 ? "pair-first" : "pair-second", {b.sort}, b.parts[i],
-          [i](const Builder&, const Items& x, Args, Value& out) { return out = x[i], true; });
+          [i](const ContainerPrimitives&, const Items& x, Args, Value& out) { return out = x[i], true; });
 }
 
 } // namespace
@@ -365,7 +373,7 @@ void add_container_primitives(EggProgram::Impl& program, SortId id) {
   };
   const SortId engine = program.graph.add_sort(std::move(spec));
   LUMINAL_CHECK(engine == id, "container {}", program.syntax.text(sort.name));
-  const Builder b{program, id, sort.type, sort.parts};
+  const ContainerPrimitives b{program, id, sort.type, sort.parts};
   switch (sort.type) {
   case SortType::vec: add_vec(b); break;
   case SortType::set: add_set(b); break;

@@ -48,7 +48,7 @@ struct Numbers {
 };
 
 /// Registers primitives; F takes numbers and gives false where it is not defined.
-struct Builder {
+struct NumberPrimitives {
   Impl& p;
   std::shared_ptr<Numbers> numbers = std::make_shared<Numbers>();
   SortId big = 0, rational = 0;
@@ -90,7 +90,7 @@ struct Builder {
   }
 };
 
-void add_ints(const Builder& b) {
+void add_ints(const NumberPrimitives& b) {
   b.ints("+", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x + y, true; });
   b.ints("-", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x - y, true; });
   b.ints("*", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x * y, true; });
@@ -147,7 +147,7 @@ bool power(const BigRational& x, const BigRational& y, BigRational& r) {
   return true;
 }
 
-void add_rationals(const Builder& b) {
+void add_rationals(const NumberPrimitives& b) {
   b.rationals("+",
               [](const BigRational& x, const BigRational& y, BigRational& r) { return r = x + y, true; });
   b.rationals("-",
@@ -218,7 +218,7 @@ void add_big_numbers(EggProgram::Impl& p) {
     return p.syntax.symbols().find(word).has_value();
   });
   if (!named || p.schema.find_sort("BigInt") != no_sort || p.schema.find_sort("BigRat") != no_sort) return;
-  Builder b{p};
+  NumberPrimitives b{p};
   const auto quoted = [](const BigInt& x) { return fmt::format("(from-string \"{}\")", x.str()); };
   b.big = add_sort(p, "BigInt", SortType::big_int,
                    [n = b.numbers, quoted](Value v) { return quoted(n->ints[v]); });

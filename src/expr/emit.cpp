@@ -1,5 +1,6 @@
 // expr/emit.cpp -- expressions as C and as LLVM IR text, and the width they need.
 #include "expr/canonical.h"
+#include <bit>
 #include <fmt/format.h>
 #include <unordered_map>
 #include <unordered_set>
@@ -33,7 +34,6 @@ struct Width {
   }
 };
 
-bool is_power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 bool never_negative(Expr e) { return node(e).range.low >= 0; }
 bool always_positive(Expr e) { return node(e).range.low > 0; }
 
@@ -44,7 +44,7 @@ std::string c_name(Expr symbol) {
   return name;
 }
 
-constexpr size_t max_text = 16 << 20;
+constexpr size_t max_c_text = 16 << 20;
 
 struct CWriter {
   const CTextOptions& options;
@@ -61,7 +61,8 @@ struct CWriter {
 
   std::string value(Expr e) {
     std::string text = compute(e);
-    if (text.size() > max_text) throw Error("[expr] the C text of an expression would have more than 16 MiB");
+    if (text.size() > max_c_text)
+      throw Error("[expr] the C text of an expression would have more than 16 MiB");
     return text;
   }
 
@@ -103,7 +104,7 @@ struct CWriter {
         else
           out =
               fmt::format("({} {} {} ? {} : {})", out, n.kind == ExprKind::min ? "<" : ">", next, out, next);
-        if (out.size() > max_text)
+        if (out.size() > max_c_text)
           throw Error("[expr] the C text of an expression would have more than 16 MiB");
       }
       return out;
@@ -131,7 +132,7 @@ struct CWriter {
     const Node& d = node(b);
     const std::string x = number(a), y = number(b);
     if (never_negative(a) && always_positive(b)) return fmt::format("({} / {})", x, y);
-    if (d.kind == ExprKind::constant && is_power_of_two(d.value))
+    if (d.kind == ExprKind::constant && d.value > 0 && std::has_single_bit(uint64_t(d.value)))
       return fmt::format("({} >> {})", x, __builtin_ctzll(static_cast<uint64_t>(d.value)));
     if (always_positive(b)) return fmt::format("({0} / {1} - ({0} % {1} < 0))", x, y);
     return fmt::format("({0} / {1} - ({0} % {1} != 0 && ({0} % {1} < 0) != ({1} < 0)))", x, y);
@@ -140,7 +141,7 @@ struct CWriter {
     const Node& d = node(b);
     const std::string x = number(a), y = number(b);
     if (never_negative(a) && always_positive(b)) return fmt::format("({} % {})", x, y);
-    if (d.kind == ExprKind::constant && is_power_of_two(d.value))
+    if (d.kind == ExprKind::constant && d.value > 0 && std::has_single_bit(uint64_t(d.value)))
       return fmt::format("({} & {})", x, d.value - 1);
     if (always_positive(b)) return fmt::format("({0} % {1} + ({0} % {1} < 0 ? {1} : 0))", x, y);
     return fmt::format("({0} % {1} + ({0} % {1} != 0 && ({0} % {1} < 0) != ({1} < 0) ? {1} : 0))", x, y);
@@ -242,7 +243,7 @@ struct LlvmWriter {
   std::string divide(Expr a, Expr b, bool quotient) {
     const Node& d = node(b);
     const std::string x = value(a), y = value(b);
-    const bool power = d.kind == ExprKind::constant && is_power_of_two(d.value);
+    const bool power = d.kind == ExprKind::constant && d.value > 0 && std::has_single_bit(uint64_t(d.value));
     if (power && quotient)
       return line("ashr {} {}, {}", type, x, __builtin_ctzll(static_cast<uint64_t>(d.value)));
     if (power) return line("and {} {}, {}", type, x, d.value - 1);

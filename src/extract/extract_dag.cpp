@@ -16,7 +16,7 @@ namespace luminal::egraph {
 namespace {
 
 // What the search may take with effort 1, in passes over the problem.
-constexpr double max_passes = 10, max_passes_of_kicks = 6;
+constexpr double max_passes_of_sets = 10, max_passes_of_kicks = 6;
 constexpr double steps_of_setup = 200; ///< what it takes to begin with kicks, besides a step for each class
 constexpr uint32_t max_users = 32; ///< that are told of a change: a class with more seldom leaves or enters
 constexpr int max_climb = 8; ///< classes without a choice between a class and the one that decides on it
@@ -72,7 +72,7 @@ private:
       sets += size * (g_.end_row(c) - g_.first_row(c));
     }
     return options_.effort *
-           std::min(sets + 6 * g_.row_count() + 2.5 * g_.edge_count(), max_passes * g_.size());
+           std::min(sets + 6 * g_.row_count() + 2.5 * g_.edge_count(), max_passes_of_sets * g_.size());
   }
 
   void sweeps(double stop) {

@@ -9,9 +9,9 @@ namespace {
 
 using namespace detail;
 
-class Reader {
+class CsvReader {
 public:
-  Reader(std::string_view text, std::string_view file, const CsvFormat& format)
+  CsvReader(std::string_view text, std::string_view file, const CsvFormat& format)
       : text_(text), file_(file), format_(format) {}
 
   Csv read() {
@@ -103,7 +103,7 @@ int Csv::column(std::string_view name) const {
 }
 
 Result<Csv> parse_csv(std::string_view text, std::string_view file_name, const CsvFormat& format) {
-  return guarded(file_name, [&] { return Reader(text, file_name, format).read(); });
+  return guarded(file_name, [&] { return CsvReader(text, file_name, format).read(); });
 }
 
 } // namespace luminal

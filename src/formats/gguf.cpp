@@ -77,9 +77,9 @@ private:
   uint64_t position_ = 0;
 };
 
-class Reader {
+class GgufReader {
 public:
-  Reader(std::span<const std::byte> bytes, std::string_view file)
+  GgufReader(std::span<const std::byte> bytes, std::string_view file)
       : bytes_(bytes), file_(file), in_(bytes, file) {}
 
   Gguf read() {
@@ -353,7 +353,7 @@ private:
 } // namespace
 
 Result<Gguf> parse_gguf(std::span<const std::byte> bytes, std::string_view file_name) {
-  return guarded(file_name, [&] { return Reader(bytes, file_name).read(); });
+  return guarded(file_name, [&] { return GgufReader(bytes, file_name).read(); });
 }
 
 Result<Gguf> open_gguf(const std::string& path) {

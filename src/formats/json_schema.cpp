@@ -13,7 +13,7 @@ namespace luminal {
 namespace {
 
 using namespace detail;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int deepest = 64;
 
@@ -114,7 +114,7 @@ std::string integer_between(std::optional<int64_t> low, std::optional<int64_t> h
 
 class Converter {
 public:
-  Converter(const Json& schema, std::string_view file) : schema_(schema), file_(file) {}
+  Converter(const OrderedJson& schema, std::string_view file) : schema_(schema), file_(file) {}
   std::string convert() {
     const std::string body = rule_of(schema_, "root", 0);
     std::string text = fmt::format("root ::= {}\n", body);
@@ -142,14 +142,14 @@ private:
     return unique;
   }
   /// A rule of its own for a schema, by its name.
-  std::string named(const Json& schema, const std::string& wanted, int depth) {
+  std::string named(const OrderedJson& schema, const std::string& wanted, int depth) {
     const std::string name = new_name(wanted);
     rules_[name] = rule_of(schema, wanted, depth);
     return name;
   }
 
   /// Words of a schema that say nothing of which texts fit, and those that are looked at.
-  void refuse_unknown(const Json& schema, std::initializer_list<std::string_view> more) const {
+  void refuse_unknown(const OrderedJson& schema, std::initializer_list<std::string_view> more) const {
     static const std::set<std::string_view> notes{
         "title",   "description", "default",    "examples", "$schema",         "$id",
         "$anchor", "$comment",    "deprecated", "readOnly", "writeOnly",       "$defs",
@@ -159,7 +159,7 @@ private:
         refuse_schema(fmt::format("{} is not supported in a schema here", in_quotes(key)));
   }
 
-  std::string rule_of(const Json& schema, const std::string& name, int depth) {
+  std::string rule_of(const OrderedJson& schema, const std::string& name, int depth) {
     if (depth > deepest) refuse_schema("the schema is nested too deep");
     if (schema.is_boolean() && schema.get<bool>()) return common("value");
     if (!schema.is_object()) refuse_schema(fmt::format("a schema is an object, not {}", schema.dump()));
@@ -175,7 +175,7 @@ private:
       refuse_unknown(schema, {"enum"});
       if (!at->is_array() || at->empty()) refuse_schema("\"enum\" is a list of values");
       std::vector<std::string> values;
-      for (const Json& value : *at) values.push_back(literal(value.dump()));
+      for (const OrderedJson& value : *at) values.push_back(literal(value.dump()));
       return fmt::format("( {} ) {}", fmt::join(values, " | "), space());
     }
     for (const char* either : {"anyOf", "oneOf"})
@@ -183,7 +183,7 @@ private:
         refuse_unknown(schema, {either});
         if (!at->is_array() || at->empty()) refuse_schema(fmt::format("\"{}\" is a list of schemas", either));
         std::vector<std::string> parts;
-        for (const Json& part : *at)
+        for (const OrderedJson& part : *at)
           parts.push_back(named(part, fmt::format("{}-{}", name, parts.size()), depth + 1));
         return fmt::format("( {} )", fmt::join(parts, " | "));
       }
@@ -196,8 +196,8 @@ private:
     if (type != schema.end() && type->is_array()) {
       if (type->empty()) refuse_schema("\"type\" is a name or a list of names");
       std::vector<std::string> parts;
-      for (const Json& each : *type) {
-        Json single = schema;
+      for (const OrderedJson& each : *type) {
+        OrderedJson single = schema;
         single["type"] = each;
         // Words of another type say nothing of this one.
         const bool array = each == "array", object = each == "object", string = each == "string",
@@ -229,13 +229,13 @@ private:
     refuse_schema(fmt::format("type {} is not known", in_quotes(kind)));
   }
 
-  std::string reference(const Json& to, int depth) {
+  std::string reference(const OrderedJson& to, int depth) {
     const std::string path = to.is_string() ? to.get<std::string>() : "";
     if (path != "#" && !path.starts_with("#/"))
       refuse_schema(
           fmt::format("\"$ref\" {}: places in the schema itself are followed, as #/$defs/name", to.dump()));
     if (const auto known = references_.find(path); known != references_.end()) return known->second;
-    const Json* at = &schema_;
+    const OrderedJson* at = &schema_;
     for (size_t from = 2; path.size() > 1 && from <= path.size();) {
       const size_t end = std::min(path.find('/', from), path.size());
       std::string key = path.substr(from, end - from);
@@ -252,20 +252,20 @@ private:
     return name;
   }
 
-  int64_t count(const Json& schema, const char* key, int64_t otherwise) const {
+  int64_t count(const OrderedJson& schema, const char* key, int64_t otherwise) const {
     const auto at = schema.find(key);
     if (at == schema.end()) return otherwise;
     if (!at->is_number_integer() || at->get<int64_t>() < 0 || at->get<int64_t>() > 10000)
       refuse_schema(fmt::format("\"{}\" is {}, 0 to 10000 is expected", key, at->dump()));
     return at->get<int64_t>();
   }
-  std::string repeats(const Json& schema, const char* least, const char* most) const {
+  std::string repeats(const OrderedJson& schema, const char* least, const char* most) const {
     const int64_t low = count(schema, least, 0), high = count(schema, most, -1);
     if (high >= 0 && high < low) refuse_schema(fmt::format("\"{}\" is below \"{}\"", most, least));
     return high < 0 ? fmt::format("{{{},}}", low) : fmt::format("{{{},{}}}", low, high);
   }
 
-  std::string string(const Json& schema) {
+  std::string string(const OrderedJson& schema) {
     refuse_unknown(schema, {"minLength", "maxLength", "format"});
     const auto format = schema.find("format");
     if (format != schema.end() && format->is_string()) {
@@ -280,7 +280,7 @@ private:
                        space());
   }
 
-  std::string integer(const Json& schema) {
+  std::string integer(const OrderedJson& schema) {
     refuse_unknown(schema, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"});
     const auto bound = [&](const char* key, int64_t by) -> std::optional<int64_t> {
       const auto at = schema.find(key);
@@ -301,12 +301,12 @@ private:
     return integer_between(low, high);
   }
 
-  std::string array(const Json& schema, const std::string& name, int depth) {
+  std::string array(const OrderedJson& schema, const std::string& name, int depth) {
     refuse_unknown(schema, {"items", "prefixItems", "minItems", "maxItems"});
     std::vector<std::string> first;
     if (const auto at = schema.find("prefixItems"); at != schema.end()) {
       if (!at->is_array()) refuse_schema("\"prefixItems\" is a list of schemas");
-      for (const Json& part : *at)
+      for (const OrderedJson& part : *at)
         first.push_back(named(part, fmt::format("{}-{}", name, first.size()), depth + 1));
     }
     const auto items = schema.find("items");
@@ -333,12 +333,12 @@ private:
 
   /// Properties in the schema's order. Behind each of them there are two rules: some property stands before,
   /// which a comma follows, or none does.
-  std::string object(const Json& schema, const std::string& name, int depth) {
+  std::string object(const OrderedJson& schema, const std::string& name, int depth) {
     refuse_unknown(schema, {"properties", "required", "additionalProperties"});
     std::set<std::string> required;
     if (const auto at = schema.find("required"); at != schema.end()) {
       if (!at->is_array()) refuse_schema("\"required\" is a list of names");
-      for (const Json& key : *at) {
+      for (const OrderedJson& key : *at) {
         if (!key.is_string()) refuse_schema("\"required\" is a list of names");
         required.insert(key.get<std::string>());
       }
@@ -352,7 +352,7 @@ private:
       if (!at->is_object()) refuse_schema("\"properties\" is an object");
       for (const auto& [key, value] : at->items()) {
         const std::string pair = new_name(name + "-" + key + "-pair");
-        rules_[pair] = fmt::format("{} {} \":\" {} {}", literal(Json(key).dump()), space(), space(),
+        rules_[pair] = fmt::format("{} {} \":\" {} {}", literal(OrderedJson(key).dump()), space(), space(),
                                    named(value, name + "-" + key, depth + 1));
         list.push_back({pair, required.erase(key) > 0});
       }
@@ -361,8 +361,8 @@ private:
     const bool open = additional == schema.end() ? list.empty() && required.empty() : *additional != false;
     for (const std::string& key : required) {
       const std::string pair = new_name(name + "-" + key + "-pair");
-      rules_[pair] =
-          fmt::format("{} {} \":\" {} {}", literal(Json(key).dump()), space(), space(), common("value"));
+      rules_[pair] = fmt::format("{} {} \":\" {} {}", literal(OrderedJson(key).dump()), space(), space(),
+                                 common("value"));
       list.push_back({pair, true});
     }
     std::string others;
@@ -394,7 +394,7 @@ private:
     return fmt::format("\"{{\" {} {} \"}}\" {}", space(), empty_rest, space());
   }
 
-  const Json& schema_;
+  const OrderedJson& schema_;
   std::string_view file_;
   std::map<std::string, std::string> rules_, references_;
   std::set<std::string> used_;
@@ -410,7 +410,7 @@ Result<std::string> grammar_of_json_schema(std::string_view schema, std::string_
       if ((c == '}' || c == ']') && depth > 0) depth--;
     }
     if (most > 4 * size_t(deepest)) refuse(name, "the schema is nested too deep");
-    const Json json = Json::parse(schema, nullptr, false);
+    const OrderedJson json = OrderedJson::parse(schema, nullptr, false);
     if (json.is_discarded()) refuse(name, "not JSON, a JSON schema is expected");
     return Converter(json, name).convert();
   });

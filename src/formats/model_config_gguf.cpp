@@ -31,9 +31,9 @@ bool pairs_are_neighbours(std::string_view architecture) {
   return std::find(std::begin(names), std::end(names), architecture) != std::end(names);
 }
 
-class Reader {
+class GgufConfigReader {
 public:
-  explicit Reader(const Gguf& gguf) : gguf_(gguf) {}
+  explicit GgufConfigReader(const Gguf& gguf) : gguf_(gguf) {}
 
   ModelConfig read() {
     ModelConfig c;
@@ -262,7 +262,7 @@ private:
 } // namespace
 
 Result<ModelConfig> config_from_gguf(const Gguf& gguf) {
-  return guarded(gguf.file_name, [&] { return Reader(gguf).read(); });
+  return guarded(gguf.file_name, [&] { return GgufConfigReader(gguf).read(); });
 }
 
 } // namespace luminal

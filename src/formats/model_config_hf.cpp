@@ -11,9 +11,9 @@ namespace {
 
 using namespace detail;
 
-class Reader {
+class HfConfigReader {
 public:
-  Reader(const Json& json, std::string_view file) : json_(json), file_(file) {}
+  HfConfigReader(const Json& json, std::string_view file) : json_(json), file_(file) {}
 
   const Json* find(std::string_view key) const { return json_.find(key); }
   static std::string named(std::string_view key) { return in_quotes(key); }
@@ -66,7 +66,7 @@ void read_rope_scaling(const Json& json, ModelConfig& config, std::string_view f
                        int64_t original_context) {
   using Kind = RopeScaling::Kind;
   RopeScaling& s = config.rope_scaling;
-  const Reader in(json, file);
+  const HfConfigReader in(json, file);
   std::string kind = in.string("rope_type", in.string("type", "default"));
   if (kind == "default")
     s.kind = Kind::none;
@@ -154,7 +154,7 @@ void read_rope_scaling(const Json& json, ModelConfig& config, std::string_view f
   config.rope_theta = in.real("rope_theta", config.rope_theta);
 }
 
-void read_sliding_window(const Reader& in, ModelConfig& config, std::string_view file) {
+void read_sliding_window(const HfConfigReader& in, ModelConfig& config, std::string_view file) {
   const Json* window = in.find("sliding_window");
   // Only Qwen has the switch, off unless stated.
   const bool used = in.boolean("use_sliding_window", !config.architecture.starts_with("qwen"));
@@ -180,7 +180,7 @@ void read_sliding_window(const Reader& in, ModelConfig& config, std::string_view
 }
 
 /// Latent attention, and which experts a token goes through (DeepSeek-V2 and V3).
-void read_deepseek(const Reader& in, ModelConfig& c, std::string_view file) {
+void read_deepseek(const HfConfigReader& in, ModelConfig& c, std::string_view file) {
   const bool third = c.architecture == "deepseek_v3";
   LatentAttention& latent = c.latent.emplace();
   latent.query_rank = in.integer("q_lora_rank", 0);
@@ -226,7 +226,7 @@ std::optional<StorageType> dtype_named(std::string_view name) {
 }
 
 ModelConfig read(const Json& json, std::string_view file) {
-  const Reader in(json, file);
+  const HfConfigReader in(json, file);
   json.as_object(file, "the configuration");
   ModelConfig c;
   c.architecture = in.string("model_type", "");
@@ -238,7 +238,7 @@ ModelConfig read(const Json& json, std::string_view file) {
   if (c.architecture.empty())
     refuse_at(file, json.offset, "no \"model_type\", expected the configuration of a Hugging Face model");
   if (const Json* quantization = in.find("quantization_config")) {
-    const Reader inner(*quantization, file);
+    const HfConfigReader inner(*quantization, file);
     refuse_at(file, quantization->offset,
               fmt::format("weights quantized by the method {}, expected plain weights (or a GGUF file)",
                           in_quotes(inner.string("quant_method", "?"))));
@@ -266,8 +266,8 @@ ModelConfig read(const Json& json, std::string_view file) {
   if (rope != nullptr && rope->find("full_attention") != nullptr &&
       rope->find("sliding_attention") != nullptr) {
     const Json& local = *rope->find("sliding_attention");
-    c.local_rope_theta = Reader(local, file).real("rope_theta", 10000.0);
-    if (Reader(local, file).string("rope_type", "default") != "default")
+    c.local_rope_theta = HfConfigReader(local, file).real("rope_theta", 10000.0);
+    if (HfConfigReader(local, file).string("rope_type", "default") != "default")
       refuse_at(file, local.offset, "scaled rotary frequencies of windowed layers, expected plain ones");
     rope = rope->find("full_attention");
   } else if (c.architecture.starts_with("gemma3"))
@@ -331,8 +331,9 @@ Result<ModelConfig> parse_hf_config(std::string_view config_json, std::string_vi
           std::string(file_name.substr(0, file_name.find_last_of('/') + 1)) + "generation_config.json";
       const Json generation = parse_json(generation_config_json, beside);
       generation.as_object(beside, "the configuration");
-      Reader(generation, beside).add_tokens("eos_token_id", config.eos_tokens);
-      if (config.bos_tokens.empty()) Reader(generation, beside).add_tokens("bos_token_id", config.bos_tokens);
+      HfConfigReader(generation, beside).add_tokens("eos_token_id", config.eos_tokens);
+      if (config.bos_tokens.empty())
+        HfConfigReader(generation, beside).add_tokens("bos_token_id", config.bos_tokens);
     }
     check_model_config(config, file_name);
     return config;

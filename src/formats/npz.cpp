@@ -14,9 +14,9 @@ using namespace detail;
 constexpr uint64_t max_deflate_ratio = 1032; // of the format itself
 constexpr uint64_t max_inflated_bytes = uint64_t{1} << 32;
 
-class Reader {
+class NpzReader {
 public:
-  Reader(std::span<const std::byte> bytes, std::string_view file) : bytes_(bytes), file_(file) {}
+  NpzReader(std::span<const std::byte> bytes, std::string_view file) : bytes_(bytes), file_(file) {}
 
   NpyFile read() {
     find_directory();
@@ -197,7 +197,7 @@ private:
 } // namespace
 
 Result<NpyFile> parse_npz(std::span<const std::byte> bytes, std::string_view file_name) {
-  return guarded(file_name, [&] { return Reader(bytes, file_name).read(); });
+  return guarded(file_name, [&] { return NpzReader(bytes, file_name).read(); });
 }
 
 } // namespace luminal

@@ -105,9 +105,9 @@ constexpr std::string_view end_texts[] = {"<|eot_id|>",
                                           "<｜end▁of▁sentence｜>",
                                           "<end_of_utterance>"};
 
-class Reader {
+class GgufTokenizerReader {
 public:
-  explicit Reader(const Gguf& gguf) : gguf_(gguf), out_(std::make_shared<TokenizerModel>()) {}
+  explicit GgufTokenizerReader(const Gguf& gguf) : gguf_(gguf), out_(std::make_shared<TokenizerModel>()) {}
 
   Tokenizer read() {
     const auto kind = unwrap(gguf_.string("tokenizer.ggml.model"));
@@ -298,7 +298,7 @@ private:
 } // namespace
 
 Result<Tokenizer> tokenizer_from_gguf(const Gguf& gguf) {
-  return guarded(gguf.file_name, [&] { return Reader(gguf).read(); });
+  return guarded(gguf.file_name, [&] { return GgufTokenizerReader(gguf).read(); });
 }
 
 } // namespace luminal

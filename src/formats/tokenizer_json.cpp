@@ -12,9 +12,10 @@ using namespace detail;
 
 constexpr int64_t max_token_id = (int64_t{1} << 24) - 1;
 
-class Reader {
+class TokenizerJsonReader {
 public:
-  explicit Reader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
+  explicit TokenizerJsonReader(std::string_view file)
+      : file_(file), out_(std::make_shared<TokenizerModel>()) {}
 
   Tokenizer read(const Json& json, std::string_view config_text) {
     for (const auto& [key, value] : json.as_object(file_, "the tokenizer")) {
@@ -301,7 +302,7 @@ namespace {
 /// A pattern of the file may run too long on the file's own tokens.
 Tokenizer read(const Json& json, std::string_view file_name, std::string_view config) {
   try {
-    return Reader(file_name).read(json, config);
+    return TokenizerJsonReader(file_name).read(json, config);
   } catch (const Error& error) {
     throw ParseFailure{fmt::format("{}: {}", file_name, error.what())};
   }

@@ -79,9 +79,10 @@ private:
   size_t at_ = 0;
 };
 
-class Reader {
+class SentencePieceReader {
 public:
-  explicit Reader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
+  explicit SentencePieceReader(std::string_view file)
+      : file_(file), out_(std::make_shared<TokenizerModel>()) {}
 
   Tokenizer read(std::string_view bytes, std::string_view config_text) {
     SentencePieceRules rules;
@@ -240,7 +241,8 @@ void detail::settle_sentencepiece(TokenizerModel& model, const SentencePieceRule
 
 Result<Tokenizer> tokenizer_from_sentencepiece(std::string_view bytes, std::string_view file_name,
                                                std::string_view tokenizer_config_json) {
-  return guarded(file_name, [&] { return Reader(file_name).read(bytes, tokenizer_config_json); });
+  return guarded(file_name,
+                 [&] { return SentencePieceReader(file_name).read(bytes, tokenizer_config_json); });
 }
 
 } // namespace luminal

@@ -79,9 +79,9 @@ const std::vector<Encoding>& encodings() {
   return rows;
 }
 
-class Reader {
+class TiktokenReader {
 public:
-  explicit Reader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
+  explicit TiktokenReader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
 
   Tokenizer read(std::string_view text, std::string_view config_text, std::span<const std::string> special) {
     const std::vector<std::string> ranks = read_ranks(text);
@@ -214,13 +214,14 @@ bool is_tiktoken(std::string_view bytes) {
 Result<Tokenizer> tokenizer_from_tiktoken(std::string_view bytes, std::string_view file_name,
                                           std::string_view tokenizer_config_json,
                                           std::span<const std::string> special) {
-  return guarded(file_name, [&] { return Reader(file_name).read(bytes, tokenizer_config_json, special); });
+  return guarded(file_name,
+                 [&] { return TiktokenReader(file_name).read(bytes, tokenizer_config_json, special); });
 }
 
 Result<Tokenizer> detail::tokenizer_from_ranks(const std::vector<std::string>& ranks,
                                                std::span<const std::pair<std::string, int32_t>> special,
                                                std::string_view name, std::string_view file_name) {
-  return guarded(file_name, [&] { return Reader(file_name).make(ranks, special, name); });
+  return guarded(file_name, [&] { return TiktokenReader(file_name).make(ranks, special, name); });
 }
 
 } // namespace luminal

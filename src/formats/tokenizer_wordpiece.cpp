@@ -62,9 +62,9 @@ namespace {
 
 using namespace detail;
 
-class Reader {
+class WordPieceReader {
 public:
-  explicit Reader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
+  explicit WordPieceReader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
 
   Tokenizer read(std::string_view text, std::string_view config_text) {
     if (const auto bad = find_invalid_utf8(text)) refuse_at(file_, *bad, "not UTF-8");
@@ -145,7 +145,7 @@ private:
 
 Result<Tokenizer> tokenizer_from_vocabulary_lines(std::string_view text, std::string_view file_name,
                                                   std::string_view tokenizer_config_json) {
-  return guarded(file_name, [&] { return Reader(file_name).read(text, tokenizer_config_json); });
+  return guarded(file_name, [&] { return WordPieceReader(file_name).read(text, tokenizer_config_json); });
 }
 
 } // namespace luminal

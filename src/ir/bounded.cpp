@@ -5,6 +5,7 @@
 // operands overlap is uncertain: it may be off by one; what depends on it differs by at most the
 // difference of both sides.
 #include "base/check.h"
+#include "base/infinity.h"
 #include "ir/domains.h"
 #include <algorithm>
 #include <cmath>
@@ -14,7 +15,6 @@ namespace luminal {
 namespace {
 
 using Value = BoundedDomain::Value;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// e for a result that is `value` over the reals up to `spread`, computed with an error of `ulp`
 /// units in the last place of `type`.

@@ -1,5 +1,6 @@
 // ir/exact.cpp -- arithmetic of the exact mode.
 #include "ir/exact.h"
+#include "base/infinity.h"
 #include <cmath>
 #include <limits>
 
@@ -7,7 +8,6 @@ namespace luminal {
 namespace {
 
 using Kind = Exact::Kind;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 template <uint64_t M> uint64_t add_mod(uint64_t a, uint64_t b) {
   uint64_t s = a + b; // both below 2^61

@@ -1,5 +1,6 @@
 // ir/ops.cpp -- the rows of the op table. What they mean in general is said at the head of ops.h.
 #include "ir/ops.h"
+#include "base/infinity.h"
 #include "ir/exact.h"
 #include "ir/identity.h"
 #include <array>
@@ -10,7 +11,6 @@
 namespace luminal {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 using F = const double*;
 using I = const int64_t*;
 using E = const Exact*;

@@ -9,9 +9,10 @@
 #include <fmt/ranges.h>
 
 namespace luminal::nn {
-namespace {
 
-Init within(double fan) { return init::uniform(-1 / std::sqrt(fan), 1 / std::sqrt(fan)); }
+Init uniform_of_fan(double fan) { return init::uniform(-1 / std::sqrt(fan), 1 / std::sqrt(fan)); }
+
+namespace {
 
 struct NamedFunction {
   std::string_view name;
@@ -45,8 +46,8 @@ Linear::Linear(const Scope& scope, int64_t in, int64_t out, const LinearOptions&
   need_sizes("Linear", {{"in", in}, {"out", out}}, where);
   const std::vector<int64_t> shape =
       options.transposed ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in};
-  weight_ = scope.parameter("weight", shape, within(double(in)), where);
-  if (options.bias) bias_ = scope.parameter("bias", {out}, within(double(in)), where);
+  weight_ = scope.parameter("weight", shape, uniform_of_fan(double(in)), where);
+  if (options.bias) bias_ = scope.parameter("bias", {out}, uniform_of_fan(double(in)), where);
 }
 Tensor Linear::operator()(const Tensor& x, std::source_location where) const {
   if (options_.transposed) return luminal::linear(x, weight_.value().t(), bias_, where);
@@ -57,8 +58,8 @@ Bilinear::Bilinear(const Scope& scope, int64_t m, int64_t n, int64_t out, bool b
                    std::source_location where)
     : Module(scope) {
   need_sizes("Bilinear", {{"m", m}, {"n", n}, {"out", out}}, where);
-  weight_ = scope.parameter("weight", {out, m, n}, within(double(m)), where);
-  if (bias) bias_ = scope.parameter("bias", {out}, within(double(m)), where);
+  weight_ = scope.parameter("weight", {out, m, n}, uniform_of_fan(double(m)), where);
+  if (bias) bias_ = scope.parameter("bias", {out}, uniform_of_fan(double(m)), where);
 }
 Tensor Bilinear::operator()(const Tensor& a, const Tensor& b, std::source_location where) const {
   return bilinear(a, b, weight_, bias_, where);

@@ -20,7 +20,6 @@ std::vector<int64_t> kernel_of(std::string_view op, const Ints& kernel, int axes
 int64_t product(const std::vector<int64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
-Init within(double fan) { return init::uniform(-1 / std::sqrt(fan), 1 / std::sqrt(fan)); }
 void need_groups(std::string_view op, int64_t in, int64_t out, int64_t groups, std::source_location where) {
   need_sizes(op, {{"in", in}, {"out", out}, {"groups", groups}}, where);
   if (in % groups || out % groups)
@@ -44,8 +43,8 @@ Conv::Conv(const Scope& scope, int axes, int64_t in, int64_t out, const Ints& ke
   std::vector<int64_t> shape = kernel_of("Conv", kernel, axes, where);
   const double fan = double(in / o.groups * product(shape));
   shape.insert(shape.begin(), {out, in / o.groups});
-  weight_ = scope.parameter("weight", shape, within(fan), where);
-  if (o.bias) bias_ = scope.parameter("bias", {out}, within(fan), where);
+  weight_ = scope.parameter("weight", shape, uniform_of_fan(fan), where);
+  if (o.bias) bias_ = scope.parameter("bias", {out}, uniform_of_fan(fan), where);
 }
 Tensor Conv::operator()(const Tensor& x, std::source_location where) const {
   need_axes("Conv", x, axes_, where);
@@ -59,8 +58,8 @@ ConvTranspose::ConvTranspose(const Scope& scope, int axes, int64_t in, int64_t o
   std::vector<int64_t> shape = kernel_of("ConvTranspose", kernel, axes, where);
   const double fan = double(out / o.groups * product(shape)); // PyTorch's fan of a weight [in, out, ..]
   shape.insert(shape.begin(), {in, out / o.groups});
-  weight_ = scope.parameter("weight", shape, within(fan), where);
-  if (o.bias) bias_ = scope.parameter("bias", {out}, within(fan), where);
+  weight_ = scope.parameter("weight", shape, uniform_of_fan(fan), where);
+  if (o.bias) bias_ = scope.parameter("bias", {out}, uniform_of_fan(fan), where);
 }
 Tensor ConvTranspose::operator()(const Tensor& x, std::source_location where) const {
   need_axes("ConvTranspose", x, axes_, where);

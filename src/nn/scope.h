@@ -5,6 +5,9 @@
 
 namespace luminal::nn {
 
+/// Uniform within 1 / sqrt(fan), as PyTorch's layers begin.
+Init uniform_of_fan(double fan);
+
 /// A parameter or buffer under its whole name.
 struct Entry {
   std::string name;

@@ -2,6 +2,7 @@
 #include "rules/facts.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/infinity.h"
 #include "ir/domains.h"
 #include "ir/user_ops.h"
 #include "luminal/error.h"
@@ -12,8 +13,6 @@
 
 namespace luminal::rules {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// The nearest mark that is not above, and the nearest that is not below.
 double low_mark(double v) { return v >= 1 ? 1 : v > 0 ? above_zero : v >= 0 ? 0 : v >= -1 ? -1 : -infinity; }

@@ -2,6 +2,7 @@
 #include "rules/monoids.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/infinity.h"
 #include "rules/payloads.h"
 #include <algorithm>
 #include <bit>
@@ -36,7 +37,6 @@ std::optional<Character> root(const Character& h) {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 using Kind = ScalarNode::Kind;
 
 Scalar self() { return Scalar::leaf(0); }

@@ -20,13 +20,13 @@ namespace {
 /// A result of so many bytes has memory of its own: cheaper to hand over than to copy.
 constexpr int64_t own_result_bytes = int64_t(1) << 16;
 
+} // namespace
+
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-} // namespace
 
 luminal::Result<std::shared_ptr<const Executable>> Executable::load(std::shared_ptr<const Plan> plan,
                                                                     device::Device& device) {

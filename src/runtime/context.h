@@ -9,6 +9,9 @@
 
 namespace luminal::runtime {
 
+/// Of the steady clock, in nanoseconds: what the events of a trace count.
+int64_t now_ns();
+
 class TaskGraph;
 struct Task;
 

@@ -14,12 +14,6 @@ namespace {
 /// costs to ask one.
 constexpr double worth_us = 4;
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 } // namespace
 
 /// Launches that run side by side need barriers of their own and scratch of their own: kernels with

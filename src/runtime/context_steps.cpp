@@ -14,12 +14,6 @@ namespace {
 /// pages are in memory beside the copy for so many bytes only.
 constexpr int64_t piece = int64_t(8) << 20, most_pieces = 1024;
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 } // namespace
 
 luminal::Result<void> Context::run_steps(const std::vector<Step>& steps, std::byte* arena) {

@@ -14,8 +14,6 @@
 namespace luminal::kernel {
 namespace {
 
-void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
-
 /// Do the lanes of the stage's unit run this loop together?
 bool is_of_unit(const StageNest& nest, std::string_view loop) {
   return nest.lane_unit &&

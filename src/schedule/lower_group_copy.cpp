@@ -8,8 +8,6 @@
 namespace luminal::kernel {
 namespace {
 
-void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
-
 constexpr int64_t most_written_out = 64; // steps of a copy, of each lane
 constexpr int64_t widest_copy = 16;      // bytes that a lane copies at once
 

@@ -8,8 +8,6 @@
 
 namespace luminal::kernel {
 namespace {
-void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
-
 /// The number of the unit's type that is made an f32 one.
 FormulaRef widened(const FormulaRef& f, DType type) {
   return f->kind == FormulaKind::cast && f->dtype == DType::f32 && f->args[0]->dtype == type ? f->args[0]

@@ -9,8 +9,6 @@
 
 namespace luminal::kernel {
 namespace {
-void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
-
 /// a*b - c*d of floats, where nobody else reads the products.
 bool is_difference(const Formula& f, const std::map<const Formula*, int>& uses) {
   return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::sub && is_float(f.dtype) &&

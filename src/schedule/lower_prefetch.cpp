@@ -4,12 +4,6 @@
 
 namespace luminal::kernel {
 
-namespace {
-
-void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
-
-} // namespace
-
 /// At the beginning of a trip of the loop, which is open.
 Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
   Body out;

@@ -8,8 +8,6 @@
 namespace luminal::kernel {
 namespace {
 
-void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
-
 /// A loop of fewer trips (the last, static remainder) takes the place of a loop.
 void shrink(StageNest& nest, std::vector<Guard>& within, size_t position, Expr extent) {
   StageLoop& loop = nest.loops[position];

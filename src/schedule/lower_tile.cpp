@@ -8,10 +8,6 @@
 #include <utility>
 
 namespace luminal::kernel {
-namespace {
-void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
-} // namespace
-
 // ---- loops of the tile ----
 
 Body StageLowering::inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs,

@@ -8,6 +8,8 @@
 
 namespace luminal::kernel {
 
+inline void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
+
 /// The tree of loops that stages share: a leaf is the rest of one stage.
 struct TreeNode {
   std::string loop; // empty: the root, or a leaf

@@ -49,7 +49,7 @@ Cost larger(Cost a, const Cost& b) {
 
 /// A loop that runs step by step, or a branch of a condition; unrolled and vector loops are part of
 /// what stands in them.
-struct Node {
+struct LoopNode {
   const Loop* loop = nullptr; // null: the root, or a branch
   Expr condition = 1;         // of a branch
   bool otherwise = false;
@@ -79,7 +79,7 @@ public:
         bound_[symbol] = found->second;
     nodes_.emplace_back();
     see(kernel.body, 0);
-    for (Node& node : nodes_)
+    for (LoopNode& node : nodes_)
       node.watched = node.loop && node.loop->variable.is_symbol() && decisive_.contains(node.loop->variable);
   }
 
@@ -363,13 +363,13 @@ private:
   }
 
   /// 1 or 0 for a branch that is taken or not, or cannot be told.
-  bool taken(const Node& node) const {
+  bool taken(const LoopNode& node) const {
     const auto holds = evaluate(node.condition, bound_);
     return holds && (*holds != 0) != node.otherwise;
   }
 
   /// `each` for every trip: once with a factor, or trip by trip where the variable matters.
-  template <class Each> void trips(const Node& node, Each&& each) {
+  template <class Each> void trips(const LoopNode& node, Each&& each) {
     const auto values = range(*node.loop);
     if (!values) return;
     if (!node.watched) {
@@ -385,7 +385,7 @@ private:
 
   /// Of all workers. Outside of parallel loops every worker does everything.
   Cost total(int number, bool distributed) {
-    const Node& node = nodes_[size_t(number)];
+    const LoopNode& node = nodes_[size_t(number)];
     Cost cost{};
     if (++visits_ > most_visits) return cost;
     if (!node.loop) {
@@ -405,7 +405,7 @@ private:
 
   /// Of the longest chain that one worker, or workers that wait for each other, go through.
   Cost critical(int number) {
-    const Node& node = nodes_[size_t(number)];
+    const LoopNode& node = nodes_[size_t(number)];
     Cost longest{};
     if (++visits_ > most_visits || (!node.loop && !taken(node))) return longest;
     if (!node.loop) return critical_body(node);
@@ -424,7 +424,7 @@ private:
     if (node.watched || node.nested || count == 0) return longest;
     return longest * std::ceil(count / threads_);
   }
-  Cost critical_body(const Node& node) {
+  Cost critical_body(const LoopNode& node) {
     Cost cost = node.own;
     Cost longest{};
     for (const int kid : node.kids) {
@@ -433,7 +433,7 @@ private:
     }
     return cost + longest;
   }
-  Cost inner(const Node& node) {
+  Cost inner(const LoopNode& node) {
     Cost cost{};
     for (const int kid : node.kids) cost = cost + total(kid, true);
     return cost;
@@ -442,7 +442,7 @@ private:
   const Kernel& kernel_;
   int threads_;
   ExprMap<int64_t> bound_;
-  std::vector<Node> nodes_;
+  std::vector<LoopNode> nodes_;
   std::vector<Open> open_;
   int next_ = 0;
   int64_t visits_ = 0;

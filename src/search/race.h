@@ -22,6 +22,7 @@ public:
   virtual ~Clock() = default;
   virtual double now() = 0;
   static Clock& steady();
+  static double steady_now() { return steady().now(); }
   /// Seconds that the steady clock, of the whole process, does not count: of who searched and had to wait.
   static void leave_out(double seconds);
 };

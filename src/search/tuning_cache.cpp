@@ -114,7 +114,7 @@ std::string TuningCache::default_path() {
 int64_t TuningCache::now() const {
   if (options_.now) return options_.now();
   using namespace std::chrono;
-  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
+  return duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch()).count();
 }
 
 std::string TuningCache::memory_reason() const {

@@ -15,7 +15,7 @@
 namespace luminal {
 namespace {
 
-using testing::file_content;
+using testing_formats::file_content;
 
 std::vector<float> tone(double hertz, int64_t rate, size_t count) {
   std::vector<float> samples(count);

@@ -30,7 +30,7 @@ std::string render_error(std::string_view source, const Dict& variables = {}) {
 
 TEST(ChatTemplate, GivesWhatJinjaGives) {
   const std::string path = std::string(LUMINAL_SOURCE_DIR) + "/tests/formats/golden/chat_templates.json";
-  const Value rows = template_value(testing::file_content(path), path).value();
+  const Value rows = template_value(testing_formats::file_content(path), path).value();
   ASSERT_GE(rows.list()->size(), 40u);
   for (const Value& row : *rows.list()) {
     const std::string name = *row.find("name")->string();

@@ -11,7 +11,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

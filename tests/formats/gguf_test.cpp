@@ -9,7 +9,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using ::testing::HasSubstr;
 
 using Metadata = std::vector<std::pair<std::string, GgufValue>>;

@@ -11,7 +11,7 @@
 namespace luminal {
 namespace {
 
-using testing::TemporaryFolder;
+using testing_formats::TemporaryFolder;
 
 /// Tensors of one value each, as many as the shape has.
 class Values {
@@ -229,9 +229,9 @@ TEST(LoraFileErrorTexts, Places) {
   EXPECT_EQ(error_of(open_lora(folder.file("none"))), folder.file("none") + ": no such file or folder");
   EXPECT_EQ(error_of(open_lora(path)),
             path + ": a folder without adapter_config.json, expected an adapter of PEFT");
-  testing::put_file(folder.file("adapter_config.json"), config());
+  testing_formats::put_file(folder.file("adapter_config.json"), config());
   EXPECT_EQ(error_of(open_lora(path)), path + ": no adapter_model.safetensors beside adapter_config.json");
-  testing::put_file(folder.file("adapter_model.bin"), "x");
+  testing_formats::put_file(folder.file("adapter_model.bin"), "x");
   EXPECT_EQ(
       error_of(open_lora(path)),
       path + ": only PyTorch weights (adapter_model.bin), which can run code when loaded; save the adapter "
@@ -247,7 +247,7 @@ TEST(LoraFileErrorTexts, Places) {
                  named = open_lora(folder.file("adapter_model.safetensors")).value();
   EXPECT_EQ(whole.pairs.size(), 1U);
   EXPECT_EQ(whole.identity, named.identity);
-  testing::put_file(folder.file("adapter_config.json"), config(R"(,"use_rslora":true)"));
+  testing_formats::put_file(folder.file("adapter_config.json"), config(R"(,"use_rslora":true)"));
   EXPECT_NE(open_lora(path).value().identity, whole.identity);
 }
 
@@ -261,7 +261,7 @@ TEST(LoraFile, DamagedFilesAreRefusedOrRead) {
       EXPECT_EQ(pair.right_values().value().size(), size_t(pair.columns * pair.rank));
     }
   };
-  testing::mutate(
+  testing_formats::mutate(
       config(R"(,"alpha_pattern":{"q_proj":2},"rank_pattern":{"v":3})"), "FILE", 1, 2000,
       [&](std::string_view text) {
         Safetensors tensors;
@@ -270,7 +270,7 @@ TEST(LoraFile, DamagedFilesAreRefusedOrRead) {
       },
       use);
   Gguf kept;
-  testing::mutate(
+  testing_formats::mutate(
       serialize_gguf(adapter(8), Views{values("blk.0.attn_q.weight.lora_a", {2, 3}, 0),
                                        values("blk.0.attn_q.weight.lora_b", {4, 2}, 0)})
           .value(),

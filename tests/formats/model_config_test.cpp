@@ -10,7 +10,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using ::testing::HasSubstr;
 
 const std::string base =

@@ -14,7 +14,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using Metadata = std::vector<std::pair<std::string, GgufValue>>;
 
 Metadata smallest() {

@@ -7,7 +7,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using ::testing::HasSubstr;
 
 const std::string folder = LUMINAL_SOURCE_DIR "/tests/formats/golden/npy/";

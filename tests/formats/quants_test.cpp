@@ -11,7 +11,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using ::testing::HasSubstr;
 
 const std::string golden = LUMINAL_SOURCE_DIR "/tests/formats/golden/quants.safetensors";

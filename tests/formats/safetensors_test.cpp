@@ -8,7 +8,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using ::testing::HasSubstr;
 
 std::string image(std::string_view header, std::string_view data) {

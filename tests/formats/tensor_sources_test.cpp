@@ -10,7 +10,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 
 const std::string a_bytes(24, 'a'), b_bytes(2 * 34, 'b');
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <unistd.h>
 
-namespace luminal::testing {
+namespace luminal::testing_formats {
 
 /// Path of a file of the test data, or nullopt where it is absent.
 inline std::optional<std::string> test_data(const std::string& name) {
@@ -27,7 +27,7 @@ inline std::optional<std::string> test_data(const std::string& name) {
 
 /// Skips the test where the file is absent; otherwise `variable` is its path.
 #define LUMINAL_NEEDS_DATA(variable, name)                                                                   \
-  const auto variable##_found = ::luminal::testing::test_data(name);                                         \
+  const auto variable##_found = ::luminal::testing_formats::test_data(name);                                 \
   if (!variable##_found)                                                                                     \
     GTEST_SKIP() << "test data " << (name) << " is not here (LUMINAL_TEST_DATA names its folder)";           \
   const std::string& variable = *variable##_found
@@ -120,4 +120,4 @@ void mutate(const std::string& valid, std::string_view file, uint32_t seed, int 
   }
 }
 
-} // namespace luminal::testing
+} // namespace luminal::testing_formats

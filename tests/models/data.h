@@ -13,7 +13,7 @@ inline std::string test_data() {
   return std::filesystem::is_directory(beside) ? beside : "";
 }
 
-#define LUMINAL_NEEDS_DATA(folder)                                                                           \
+#define LUMINAL_NEEDS_DATA_FOLDER(folder)                                                                    \
   std::string folder = test_data();                                                                          \
   if (folder.empty()) GTEST_SKIP() << "no test data: set LUMINAL_TEST_DATA to its folder"
 

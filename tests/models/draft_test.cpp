@@ -178,7 +178,7 @@ TEST(Drafts, SampledTextsKeepTheDistributionOfTheModel) {
 }
 
 TEST(Drafts, ThatEqualTheModelAreAccepted) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   const std::vector<int32_t> prompt = file.tokenizer->encode("Once upon a time");
   const SamplerOptions greedy{.temperature = 0};
@@ -202,7 +202,7 @@ TEST(Drafts, ThatEqualTheModelAreAccepted) {
 }
 
 TEST(Drafts, ThatKnowNothingChangeNothing) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   ModelShape shape = small;
   shape.vocabulary = 512;
@@ -241,7 +241,7 @@ TEST(Drafts, ThatKnowNothingChangeNothing) {
 }
 
 TEST(Drafts, FollowAGrammar) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   const auto rules = read_grammar("root ::= \"the \" (\"cat\" | \"dog\") \" sat.\"", "");
   Generator generator(file, with_rows(4, 64));
@@ -299,7 +299,7 @@ Made of_batch(Batch& batch, const std::vector<std::vector<int32_t>>& prompts, si
 }
 
 TEST(Drafts, OfABatchChangeNoText) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   ModelShape shape = small;
   shape.vocabulary = 512;
@@ -376,7 +376,7 @@ TEST(Drafts, OfABatchKeepTheDistribution) {
 }
 
 TEST(Drafts, OfABatchFollowAGrammar) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   const auto rules = read_grammar("root ::= \"the \" (\"cat\" | \"dog\") \" sat.\"", "");
   Draft draft(file, file, {.model = {.context = 64, .chunk = 16}}, 4, {});

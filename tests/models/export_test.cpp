@@ -82,7 +82,7 @@ protected:
 };
 
 TEST_F(ExportedStories, OnThisProcessorBitByBit) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   NEEDS_COMPILER("cc");
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   const Folder folder("host");
@@ -105,7 +105,7 @@ TEST_F(ExportedStories, OnThisProcessorBitByBit) {
 }
 
 TEST_F(ExportedStories, ForOtherX86Processors) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   NEEDS_COMPILER("cc");
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
@@ -127,7 +127,7 @@ TEST_F(ExportedStories, ForOtherX86Processors) {
 }
 
 TEST_F(ExportedStories, ForAarch64UnderEmulation) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   NEEDS_COMPILER("aarch64-linux-gnu-gcc");
   if (!works("qemu-aarch64 --version")) GTEST_SKIP() << "there is no qemu-aarch64 (qemu-user) to run it";
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();

@@ -101,7 +101,7 @@ private:
 };
 
 TEST(GptNano, EveryIntermediateValueEqualsTheUpstreamOne) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   Sorter(data).compare();
 }
 

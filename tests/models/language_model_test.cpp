@@ -17,7 +17,7 @@ std::string model_path() { return test_data() + "/llm/stories260K.gguf"; }
 
 class LanguageModels : public testing::Test {
 protected:
-  void SetUp() override { LUMINAL_NEEDS_DATA(data); }
+  void SetUp() override { LUMINAL_NEEDS_DATA_FOLDER(data); }
 };
 
 TEST_F(LanguageModels, StepsGiveTheLogitsOfTheGenerator) {

@@ -18,7 +18,7 @@ namespace luminal::models {
 namespace {
 
 using namespace lora_support;
-using testing::TemporaryFolder;
+using testing_formats::TemporaryFolder;
 namespace fs = std::filesystem;
 const std::string decoders = std::string(LUMINAL_SOURCE_DIR) + "/tests/models/decoders/";
 

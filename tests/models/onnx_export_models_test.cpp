@@ -12,7 +12,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 
 /// -1..1, the same for one name.
 std::vector<float> uniform(const std::string& name, int64_t count) {

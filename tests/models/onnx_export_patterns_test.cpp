@@ -8,7 +8,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 
 Tensor given(Graph& g, const std::string& name, Dims shape, bool weight = true) {
   Tensor x = weight ? g.weight(name, shape) : g.tensor(shape, DType::f32, name);

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace luminal::testing {
+namespace luminal::testing_formats {
 
 /// Python with onnx and onnxruntime, or empty. LUMINAL_PEER_PYTHON names another one. (A module of the
 /// package is asked for: any folder named onnx can be imported, as is the one of these tests.)
@@ -189,4 +189,4 @@ inline std::string run_exported(const std::string& python, const std::string& fo
   return code == 0 ? "" : text.empty() ? fmt::format("exit code {}", code) : text;
 }
 
-} // namespace luminal::testing
+} // namespace luminal::testing_formats

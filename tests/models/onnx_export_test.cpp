@@ -8,7 +8,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using testing_ir::RandomGraph;
 using testing_ir::RandomGraphOptions;
 

@@ -10,8 +10,8 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
-using namespace luminal::testing::onnx_writer;
+using namespace luminal::testing_formats;
+using namespace luminal::testing_formats::onnx_writer;
 constexpr int u8 = 2, i8 = 3, i32 = 6;
 
 class OnnxIntegers : public ::testing::Test {

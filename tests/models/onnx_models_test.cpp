@@ -17,7 +17,7 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
+using namespace luminal::testing_formats;
 using Floats = std::vector<float>;
 
 Floats floats(std::span<const std::byte> bytes) {

@@ -11,8 +11,8 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
-using namespace luminal::testing::onnx_writer;
+using namespace luminal::testing_formats;
+using namespace luminal::testing_formats::onnx_writer;
 constexpr int f32 = 1, u8 = 2, i8 = 3, i32 = 6;
 constexpr double a_scale = 0.03125, b_scale = 0.015625, y_scale = 0.25; // their products are exact
 

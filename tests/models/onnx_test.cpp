@@ -8,8 +8,8 @@
 namespace luminal {
 namespace {
 
-using namespace luminal::testing;
-using namespace luminal::testing::onnx_writer;
+using namespace luminal::testing_formats;
+using namespace luminal::testing_formats::onnx_writer;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 constexpr int f32 = 1, i64 = 7, boolean = 9;

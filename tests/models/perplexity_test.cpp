@@ -60,7 +60,7 @@ TEST(Perplexity, IsThatOfTheProbabilities) {
 
 /// Logits of the first 64 positions of the reference, whichever the sizes of steps and of rows.
 TEST(GeneratorRows, GiveTheReferenceBehindEveryToken) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   const auto reference = open_safetensors(data + "/llm/ref_stories260K.safetensors").value();
   std::vector<int32_t> tokens;

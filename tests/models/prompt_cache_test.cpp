@@ -12,9 +12,9 @@
 namespace luminal::models {
 namespace {
 
-using luminal::testing::file_content;
-using luminal::testing::put_file;
-using luminal::testing::TemporaryFolder;
+using luminal::testing_formats::file_content;
+using luminal::testing_formats::put_file;
+using luminal::testing_formats::TemporaryFolder;
 
 constexpr ModelShape small{.name = "small",
                            .what = "of tests",

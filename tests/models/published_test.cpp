@@ -66,7 +66,7 @@ void load_all(const nn::Module& module, const std::string& path, const std::vect
 }
 
 TEST(Published, TinyBert) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const Reference want(data + "/llm/ref_tinybert_synthetic.safetensors");
   Graph g;
   Bert bert(nn::Scope(g), {.width = 312, .layers = 4, .inner = 1200, .positions = 128});
@@ -107,7 +107,7 @@ TEST(Published, MistakesAreNamed) {
 }
 
 TEST(Published, MelFiltersAreThoseOfWhisper) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const auto file = open_npy(data + "/audio/mel_filters.npz");
   ASSERT_TRUE(file) << file.error();
   for (const NpyArray& array : file->arrays) {
@@ -122,7 +122,7 @@ TEST(Published, MelFiltersAreThoseOfWhisper) {
 }
 
 TEST(Published, WhisperHearsKennedy) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const Reference want(data + "/audio/ref_whisper_tiny_en_jfk.safetensors");
   Graph g;
   Whisper whisper((nn::Scope(g)));
@@ -143,7 +143,7 @@ TEST(Published, WhisperHearsKennedy) {
 }
 
 TEST(Published, KeywordsAreUnderstood) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const Reference want(data + "/audio/ref_kwt1.safetensors");
   Graph g;
   KeywordTransformer kwt((nn::Scope(g)));
@@ -161,7 +161,7 @@ TEST(Published, KeywordsAreUnderstood) {
 }
 
 TEST(Published, SileroFindsSpeech) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const auto want = Reference(data + "/audio/ref_silero_vad_jfk.safetensors")("speech_prob_jit");
   Graph g;
   SileroVad vad((nn::Scope(g)));
@@ -194,7 +194,7 @@ TEST(Published, SileroFindsSpeech) {
 }
 
 TEST(Published, ResNetGivesTheLogitsOfPyTorch) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   Graph g;
   CifarResNet net((nn::Scope(g)));
   const LoadReport report = net.load(data + "/vision/resnet20_cifar10.safetensors", {.strict = false});

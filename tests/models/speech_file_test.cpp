@@ -107,7 +107,7 @@ struct Both {
 };
 
 TEST(SpeechFile, OfWhisperCppSaysTheSame) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   std::vector<float> samples(16000 * 2);
   for (size_t i = 0; i < samples.size(); i++)
     samples[i] = float(0.4 * std::sin(double(i) * (0.1 + double(i) * 3e-6)));
@@ -141,7 +141,7 @@ TEST(SpeechFile, OfWhisperCppSaysTheSame) {
 
 /// The weights of tiny.en in either form hear the same in a recording. The table of tokens is made up.
 TEST(SpeechFile, RealWeightsHearTheSame) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const Safetensors real =
       open_safetensors(data + "/audio/whisper-tiny.en.no_token_embedding.f16.safetensors").value();
   const WhisperConfig c{.vocabulary = 51865};
@@ -168,7 +168,7 @@ TEST(SpeechFile, RealWeightsHearTheSame) {
 }
 
 TEST(SpeechFile, MistakesAreNamed) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const Both both(tiny_shape, StorageType::f16, data + "/tokenizers/whisper-tiny.tokenizer.json",
                   random_values);
   const std::string whole = read_file(both.file.string()).value(), path = both.file.string();

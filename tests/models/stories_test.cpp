@@ -84,19 +84,19 @@ void expect_same(const Reference& got, const Reference& want) {
 }
 
 TEST(Stories, GgufGivesTheReference) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   expect_same(generate(data + "/llm/stories260K.gguf", 1, 64), load_reference(data));
 }
 
 TEST(Stories, HuggingFaceFolderGivesTheReference) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   std::string folder = hugging_face_folder(data);
   expect_same(generate(folder, 1, 64), load_reference(data));
   std::filesystem::remove_all(folder);
 }
 
 TEST(Stories, ThreadCountsAreBitIdentical) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   Reference one = generate(data + "/llm/stories260K.gguf", 1, 64),
             two = generate(data + "/llm/stories260K.gguf", 2, 64),
             three = generate(data + "/llm/stories260K.gguf", 3, 64);
@@ -107,7 +107,7 @@ TEST(Stories, ThreadCountsAreBitIdentical) {
 }
 
 TEST(Stories, PromptInChunksOfAnySizeGivesTheSameLogits) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   Reference reference = load_reference(data);
   std::vector<int32_t> prompt(reference.tokens.begin(), reference.tokens.begin() + 50);
   if (prompt[0] != 1) prompt.insert(prompt.begin(), 1), prompt.pop_back();
@@ -126,7 +126,7 @@ TEST(Stories, PromptInChunksOfAnySizeGivesTheSameLogits) {
 /// All 201 positions in one step: the most likely token after each is the next of the reference, so
 /// greedy text is the reference's.
 TEST(Stories, InterpreterGivesTheReference) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   Reference reference = load_reference(data);
   ASSERT_EQ(reference.tokens.size(), 201u);
   ASSERT_EQ(reference.tokens[0], 1);

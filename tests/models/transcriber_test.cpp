@@ -252,7 +252,7 @@ TEST(TokenGrammar, WhatMayFollow) {
 
 /// The spectrum of a recording, from its file on, is the reference's, and so is that made part by part.
 TEST(Transcriber, SpectrumOfAFile) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const Safetensors want = open_safetensors(data + "/audio/ref_whisper_tiny_en_jfk.safetensors").value();
   const auto mel = stored<float>(want, "log_mel");
   Graph g;

@@ -33,7 +33,7 @@ Text generate(const ModelFile& file, int threads, std::string* report = nullptr)
 }
 
 TEST(TunedStories, RandomSchedulesGiveTheReference) {
-  LUMINAL_NEEDS_DATA(data);
+  LUMINAL_NEEDS_DATA_FOLDER(data);
   const ModelFile file = open_model(data + "/llm/stories260K.gguf").value();
   std::vector<int32_t> tokens;
   std::vector<float> logits;

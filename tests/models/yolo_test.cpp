@@ -14,7 +14,7 @@
 namespace luminal::models {
 namespace {
 
-using luminal::testing::TemporaryFolder;
+using luminal::testing_formats::TemporaryFolder;
 
 std::vector<float> golden(const std::string& name) {
   const Safetensors file =

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace luminal::testing::onnx_writer {
+namespace luminal::testing_formats::onnx_writer {
 
 inline std::string varint(uint64_t n) {
   std::string out;
@@ -70,4 +70,4 @@ inline std::string model(const GraphText& graph, int64_t opset = 17, std::string
          field(7, graph.text()) + std::string(functions);
 }
 
-} // namespace luminal::testing::onnx_writer
+} // namespace luminal::testing_formats::onnx_writer

@@ -18,8 +18,8 @@ namespace luminal {
 namespace {
 
 using namespace testing_train;
-using luminal::testing::put_file;
-using luminal::testing::TemporaryFolder;
+using luminal::testing_formats::put_file;
+using luminal::testing_formats::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

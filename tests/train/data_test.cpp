@@ -13,8 +13,8 @@
 namespace luminal {
 namespace {
 
-using luminal::testing::put_file;
-using luminal::testing::TemporaryFolder;
+using luminal::testing_formats::put_file;
+using luminal::testing_formats::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -16,7 +16,7 @@ namespace luminal {
 namespace {
 
 using namespace testing_train;
-using luminal::testing::TemporaryFolder;
+using luminal::testing_formats::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -6,7 +6,7 @@
 
 namespace luminal::codegen {
 
-constexpr std::string_view prelude = R"(#include <math.h>
+constexpr std::string_view c_prelude = R"(#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static inline void lum_store_nibble(u8* p, i64 at, i32 x) {
 }
 )";
 
-constexpr std::string_view f64_prelude = R"(typedef double f64;
+constexpr std::string_view c_f64_prelude = R"(typedef double f64;
 static inline f64 lum_f64_of_bits(u64 x) { f64 y; memcpy(&y, &x, 8); return y; }
 static inline u64 lum_bits_of_f64(f64 x) { u64 y; memcpy(&y, &x, 8); return y; }
 #define lum_fabs_f64(a) fabs(a)
@@ -70,8 +70,8 @@ static inline u64 lum_bits_of_f64(f64 x) { u64 y; memcpy(&y, &x, 8); return y; }
 
 const Dialect c_dialect = {
     .name = "c",
-    .prelude = prelude,
-    .f64_prelude = f64_prelude,
+    .prelude = c_prelude,
+    .f64_prelude = c_f64_prelude,
     .function = "static inline",
     .global_space = "",
     .group_space = "",

@@ -5,7 +5,7 @@
 
 namespace luminal::codegen {
 
-constexpr std::string_view prelude =
+constexpr std::string_view cuda_prelude =
     R"(typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
 typedef int i32; typedef unsigned int u32; typedef long i64; typedef unsigned long u64; typedef float f32;
 #define lum_f32_of_bits(x) __uint_as_float((u32)(x))
@@ -42,7 +42,7 @@ static __device__ void lum_store_nibble(u8* p, i64 at, i32 x) {
 
 // Copies of sm_80 and later go on beside the lanes (PTX ISA, cp.async); each is a group of its own, so that a
 // wait can count them. Before sm_80 they are loads and stores.
-constexpr std::string_view lanes_prelude = R"(#ifndef lum_shuffle_u32
+constexpr std::string_view cuda_lanes_prelude = R"(#ifndef lum_shuffle_u32
 #define lum_shuffle_u32(x, mask) __shfl_xor_sync(0xffffffffu, (u32)(x), mask)
 #define lum_shuffle_u64(x, mask) ((u64)__shfl_xor_sync(0xffffffffu, (unsigned long long)(x), mask))
 #endif
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void lum_copy16(void* to, const void* from, i3
 #endif
 )";
 
-constexpr std::string_view f64_prelude = R"(typedef double f64;
+constexpr std::string_view cuda_f64_prelude = R"(typedef double f64;
 #define lum_f64_of_bits(x) __longlong_as_double((long long)(u64)(x))
 #define lum_bits_of_f64(x) ((u64)__double_as_longlong((f64)(x)))
 #define lum_fabs_f64(a) fabs((f64)(a))
@@ -103,7 +103,7 @@ constexpr std::string_view f64_prelude = R"(typedef double f64;
 )";
 
 // PTX ISA, mma.m16n8k16.
-constexpr DialectUnit units[] = {
+constexpr DialectUnit cuda_units[] = {
     {"nvidia.mma.m16n8k16.bf16", "lum_mma_m16n8k16_bf16",
      R"(static __device__ __forceinline__ void lum_mma_m16n8k16_bf16(f32* c, const u32* a, const u32* b) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
@@ -124,9 +124,9 @@ constexpr DialectUnit units[] = {
 
 const Dialect cuda_dialect = {
     .name = "cuda",
-    .prelude = prelude,
-    .lanes_prelude = lanes_prelude,
-    .f64_prelude = f64_prelude,
+    .prelude = cuda_prelude,
+    .lanes_prelude = cuda_lanes_prelude,
+    .f64_prelude = cuda_f64_prelude,
     .function = "static __device__",
     .global_space = "",
     .group_space = "",
@@ -144,7 +144,7 @@ const Dialect cuda_dialect = {
     .unroll = "#pragma unroll",
     .exchanges = true,
     .copies = true,
-    .units = units,
+    .units = cuda_units,
     .group_bytes = 232448, // of Hopper; up to 49152 on every device
     .most_arguments = 0,
 };

@@ -7,7 +7,7 @@
 
 namespace luminal::codegen {
 
-constexpr std::string_view prelude =
+constexpr std::string_view hip_prelude =
     R"(typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
 typedef int i32; typedef unsigned int u32; typedef long i64; typedef unsigned long u64; typedef float f32;
 #define lum_f32_of_bits(x) __builtin_bit_cast(f32, (u32)(x))
@@ -34,7 +34,7 @@ static inline __attribute__((device)) void lum_barrier() {
 )";
 
 // A permutation of lanes addresses bytes; the lane of a wave is the low bits of the thread's number.
-constexpr std::string_view lanes_prelude = R"(typedef short lum_s4 __attribute__((ext_vector_type(4)));
+constexpr std::string_view hip_lanes_prelude = R"(typedef short lum_s4 __attribute__((ext_vector_type(4)));
 typedef _Float16 lum_h4 __attribute__((ext_vector_type(4)));
 #ifndef lum_shuffle_u32
 static inline __attribute__((device)) u32 lum_shuffle_u32(u32 x, i32 mask) {
@@ -62,7 +62,7 @@ static inline __attribute__((device)) void lum_copy16(void* to, const void* from
 #endif
 )";
 
-constexpr std::string_view f64_prelude = R"(typedef double f64;
+constexpr std::string_view hip_f64_prelude = R"(typedef double f64;
 #define lum_f64_of_bits(x) __builtin_bit_cast(f64, (u64)(x))
 #define lum_bits_of_f64(x) __builtin_bit_cast(u64, (f64)(x))
 #define lum_fabs_f64(a) __builtin_fabs(a)
@@ -76,7 +76,7 @@ constexpr std::string_view f64_prelude = R"(typedef double f64;
 )";
 
 // Built-in functions of clang for MFMA of CDNA 3.
-constexpr DialectUnit units[] = {
+constexpr DialectUnit hip_units[] = {
     {"amd.mfma.32x32x8.bf16", "lum_mfma_32x32x8_bf16",
      R"(typedef f32 lum_sums_lum_mfma_32x32x8_bf16 __attribute__((ext_vector_type(16)));
 static inline __attribute__((device)) void lum_mfma_32x32x8_bf16(f32* c, const u32* a, const u32* b) {
@@ -121,9 +121,9 @@ static inline __attribute__((device)) void lum_mfma_16x16x16_f16(f32* c, const u
 
 const Dialect hip_dialect = {
     .name = "hip",
-    .prelude = prelude,
-    .lanes_prelude = lanes_prelude,
-    .f64_prelude = f64_prelude,
+    .prelude = hip_prelude,
+    .lanes_prelude = hip_lanes_prelude,
+    .f64_prelude = hip_f64_prelude,
     .function = "static inline __attribute__((device))",
     .global_space = "",
     .group_space = "",
@@ -142,7 +142,7 @@ const Dialect hip_dialect = {
     .unroll = "#pragma unroll",
     .exchanges = true,
     .copies = true,
-    .units = units,
+    .units = hip_units,
     .group_bytes = 65536,
     .most_arguments = 0,
 };

@@ -6,7 +6,7 @@
 
 namespace luminal::codegen {
 
-constexpr std::string_view prelude = R"(#include <metal_stdlib>
+constexpr std::string_view metal_prelude = R"(#include <metal_stdlib>
 using namespace metal;
 typedef char i8; typedef uchar u8; typedef short i16; typedef ushort u16;
 typedef int i32; typedef uint u32; typedef long i64; typedef ulong u64; typedef float f32;
@@ -28,7 +28,7 @@ static inline void lum_store_nibble(device u8* p, i64 at, i32 x) {
 }
 )";
 
-constexpr std::string_view lanes_prelude = R"(#ifndef lum_shuffle_u32
+constexpr std::string_view metal_lanes_prelude = R"(#ifndef lum_shuffle_u32
 #define lum_shuffle_u32(x, mask) simd_shuffle_xor((u32)(x), (ushort)(mask))
 static inline u64 lum_shuffle_u64(u64 x, i32 mask) {
   return (u64)lum_shuffle_u32(x >> 32, mask) << 32 | lum_shuffle_u32(x, mask);
@@ -53,8 +53,8 @@ static inline void lum_copy16(threadgroup void* to, device const void* from, i32
 
 const Dialect metal_dialect = {
     .name = "metal",
-    .prelude = prelude,
-    .lanes_prelude = lanes_prelude,
+    .prelude = metal_prelude,
+    .lanes_prelude = metal_lanes_prelude,
     .f64_prelude = "",
     .function = "static inline",
     .global_space = "device ",

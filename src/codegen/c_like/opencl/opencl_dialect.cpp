@@ -5,7 +5,7 @@ namespace luminal::codegen {
 
 // Products and sums are not contracted behind the writer's back. f16 and bf16 are words: no extension
 // is needed for them.
-constexpr std::string_view prelude = R"(#pragma OPENCL FP_CONTRACT OFF
+constexpr std::string_view opencl_prelude = R"(#pragma OPENCL FP_CONTRACT OFF
 typedef char i8; typedef uchar u8; typedef short i16; typedef ushort u16;
 typedef int i32; typedef uint u32; typedef long i64; typedef ulong u64; typedef float f32;
 #define lum_f32_of_bits(x) as_float((u32)(x))
@@ -40,7 +40,7 @@ void lum_store_nibble(__global u8* p, i64 at, i32 x) {
 }
 )";
 
-constexpr std::string_view f64_prelude = R"(#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+constexpr std::string_view opencl_f64_prelude = R"(#pragma OPENCL EXTENSION cl_khr_fp64 : enable
 typedef double f64;
 #define lum_f64_of_bits(x) as_double((u64)(x))
 #define lum_bits_of_f64(x) as_ulong((f64)(x))
@@ -70,8 +70,8 @@ typedef double f64;
 
 const Dialect opencl_dialect = {
     .name = "opencl",
-    .prelude = prelude,
-    .f64_prelude = f64_prelude,
+    .prelude = opencl_prelude,
+    .f64_prelude = opencl_f64_prelude,
     .function = "",
     .global_space = "__global ",
     .group_space = "__local ",
