@@ -23,6 +23,8 @@ function(luminal_unity target)
   if(LUMINAL_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8
       UNITY_BUILD_RELOCATABLE ON)
+    # In a group g++ takes a type of a file's unnamed namespace for one of a header.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
