@@ -21,7 +21,6 @@ namespace {
 Failure failure(const std::string& path, std::string_view what) {
   return Failure{fmt::format("{}: {}", path, what)};
 }
-Failure system_failure(const std::string& path) { return failure(path, std::strerror(errno)); }
 
 class Descriptor {
 public:

@@ -10,19 +10,16 @@
 #include <utility>
 
 namespace luminal {
-namespace {
 
-Failure draft_failure(const std::string& path) {
+Failure system_failure(const std::string& path) {
   return Failure{fmt::format("{}: {}", path, std::strerror(errno))};
 }
-
-} // namespace
 
 Result<FileDraft> FileDraft::create(const std::string& path) {
   static std::atomic<unsigned> serial{0};
   std::string draft = fmt::format("{}.{}.{}{}", path, getpid(), serial++, extension);
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) return draft_failure(path);
+  if (file < 0) return system_failure(path);
   return FileDraft(path, std::move(draft), file);
 }
 
@@ -39,16 +36,16 @@ Result<void> FileDraft::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return draft_failure(path_);
+    if (written < 0) return system_failure(path_);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return {};
 }
 
 Result<void> FileDraft::finish() {
-  if (::fsync(file_) != 0 && errno != EINVAL) return draft_failure(path_);
+  if (::fsync(file_) != 0 && errno != EINVAL) return system_failure(path_);
   if (::close(std::exchange(file_, -1)) != 0 || std::rename(draft_.c_str(), path_.c_str()) != 0) {
-    const Failure why = draft_failure(path_);
+    const Failure why = system_failure(path_);
     ::unlink(draft_.c_str());
     return why;
   }

@@ -7,6 +7,9 @@
 
 namespace luminal {
 
+/// Of a call of the system on this path that has failed: the path and what errno says.
+Failure system_failure(const std::string& path);
+
 /// Bytes go to a temporary file beside the path; `finish` syncs it and gives it its name. A draft
 /// that is not finished leaves nothing.
 class FileDraft {

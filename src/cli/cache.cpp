@@ -143,7 +143,7 @@ private:
   std::vector<std::string> mistakes_;
 };
 
-Result<std::string> read_if_small(const std::string& path) {
+Result<std::string> read_exported(const std::string& path) {
   constexpr uint64_t most = uint64_t(256) << 20;
   if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
   return read_file(path, most);
@@ -154,7 +154,7 @@ int import_all(const CacheArguments& a) {
   require_file(cache);
   Taken taken;
   for (const std::string& file : a.files) {
-    const auto text = read_if_small(file);
+    const auto text = read_exported(file);
     if (!text) {
       taken.mistake(text.error());
       continue;

@@ -125,8 +125,8 @@ double share_of(Expr predicate, const Demand& demand) {
   double share = 1;
   for (Expr condition : conditions)
     if (const auto turns = remainder_of(condition); turns && turns->second <= most_parts) {
-      const int64_t first =
-          turns->first.range().low; // (of an axis 0; an index that is read may begin behind it)
+      // Of an axis 0; an index that is read may begin behind it.
+      const int64_t first = turns->first.range().low;
       if (first < 0 || turns->first.multiple() != 1) continue;
       const auto rounds = std::min(turns->second, int64_t(largest(turns->first)) + 1 - first); // a short axis
       int64_t some = 0;

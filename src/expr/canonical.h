@@ -9,6 +9,8 @@
 
 namespace luminal::expr_detail {
 
+inline bool is_power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
+
 /// coefficient * base; base is an atom or a product of atoms without a constant factor.
 struct Term {
   Expr base;

@@ -1,6 +1,5 @@
 // expr/emit.cpp -- expressions as C and as LLVM IR text, and the width they need.
 #include "expr/canonical.h"
-#include <bit>
 #include <fmt/format.h>
 #include <unordered_map>
 #include <unordered_set>
@@ -132,7 +131,7 @@ struct CWriter {
     const Node& d = node(b);
     const std::string x = number(a), y = number(b);
     if (never_negative(a) && always_positive(b)) return fmt::format("({} / {})", x, y);
-    if (d.kind == ExprKind::constant && d.value > 0 && std::has_single_bit(uint64_t(d.value)))
+    if (d.kind == ExprKind::constant && is_power_of_two(d.value))
       return fmt::format("({} >> {})", x, __builtin_ctzll(static_cast<uint64_t>(d.value)));
     if (always_positive(b)) return fmt::format("({0} / {1} - ({0} % {1} < 0))", x, y);
     return fmt::format("({0} / {1} - ({0} % {1} != 0 && ({0} % {1} < 0) != ({1} < 0)))", x, y);
@@ -141,7 +140,7 @@ struct CWriter {
     const Node& d = node(b);
     const std::string x = number(a), y = number(b);
     if (never_negative(a) && always_positive(b)) return fmt::format("({} % {})", x, y);
-    if (d.kind == ExprKind::constant && d.value > 0 && std::has_single_bit(uint64_t(d.value)))
+    if (d.kind == ExprKind::constant && is_power_of_two(d.value))
       return fmt::format("({} & {})", x, d.value - 1);
     if (always_positive(b)) return fmt::format("({0} % {1} + ({0} % {1} < 0 ? {1} : 0))", x, y);
     return fmt::format("({0} % {1} + ({0} % {1} != 0 && ({0} % {1} < 0) != ({1} < 0) ? {1} : 0))", x, y);
@@ -243,7 +242,7 @@ struct LlvmWriter {
   std::string divide(Expr a, Expr b, bool quotient) {
     const Node& d = node(b);
     const std::string x = value(a), y = value(b);
-    const bool power = d.kind == ExprKind::constant && d.value > 0 && std::has_single_bit(uint64_t(d.value));
+    const bool power = d.kind == ExprKind::constant && is_power_of_two(d.value);
     if (power && quotient)
       return line("ashr {} {}, {}", type, x, __builtin_ctzll(static_cast<uint64_t>(d.value)));
     if (power) return line("and {} {}, {}", type, x, d.value - 1);

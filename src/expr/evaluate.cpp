@@ -2,7 +2,6 @@
 #include "base/check.h"
 #include "expr/canonical.h"
 #include <algorithm>
-#include <bit>
 #include <fmt/format.h>
 #include <unordered_map>
 
@@ -141,7 +140,7 @@ uint32_t ExprProgram::Code::compile_new(Expr e) {
     const bool divide = n.kind == ExprKind::floordiv;
     const Node& d = node(n.args[1]);
     const uint32_t a = compile(n.args[0]);
-    if (d.kind == ExprKind::constant && d.value > 0 && std::has_single_bit(uint64_t(d.value)))
+    if (d.kind == ExprKind::constant && is_power_of_two(d.value))
       return divide ? emit(Code::divide_shift, e, true, a, 0, __builtin_ctzll(static_cast<uint64_t>(d.value)))
                     : emit(Code::mod_mask, e, true, a, 0, d.value - 1);
     if (d.kind == ExprKind::constant && d.value > 0)

@@ -25,7 +25,7 @@ struct WhisperFile {
   std::shared_ptr<const MappedFile> file; ///< empty where `parse_whisper_file` was given memory
   std::string file_name;
 
-  /// nullptr where there is no such tensor.
+  /// nullptr where no tensor has the name.
   const TensorView* find(std::string_view name) const;
 };
 

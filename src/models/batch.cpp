@@ -139,7 +139,7 @@ std::vector<Batch::Next> Batch::step() {
   const auto vocabulary = size_t(model_.config.vocab_size);
   logits_.resize(rows.size() * vocabulary);
   model_.logits.read(logits_.data(), DType::f32);
-  if (!proposed.empty()) return accept(answered.front(), proposed); // there is no other text
+  if (!proposed.empty()) return accept(answered.front(), proposed); // no other text is active
   std::vector<Next> result;
   for (size_t i = 0; i < answered.size(); i++) {
     Text& text = texts_.at(answered[i]);

@@ -40,7 +40,7 @@ public:
     Id id;
     int32_t token;
     bool full;                          ///< the context is: the text cannot go on
-    std::string error = {};             ///< why there is no token: the grammar leaves none
+    std::string error = {};             ///< why no token follows: the grammar leaves none
     bool done = false;                  ///< by the grammar nothing may follow
     int64_t proposed = 0, accepted = 0; ///< tokens of the draft; stated with the first of a step
   };
