@@ -137,6 +137,16 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
 
 namespace {
 
+/// Where the value has the element. Elsewhere a choice leaves out what is made of it, which loads in the
+/// formula said with guards of their own.
+Expr where_it_lies(const std::vector<Expr>& at, const std::vector<Expr>& shape) {
+  Expr inside = 1;
+  for (size_t d = 0; d < at.size(); d++)
+    for (const Expr holds : {ge(at[d], 0), lt(at[d], shape[d])})
+      if (prove(holds) != Truth::yes) inside = logical_and(inside, holds);
+  return inside;
+}
+
 /// Later stages that compute the node again read what a map of the kernel stores of it.
 void read_stored(Nests& nests, const std::string& node, int value) {
   const std::string& name = nests.cone.values[size_t(value)].name;
@@ -158,7 +168,7 @@ void read_stored(Nests& nests, const std::string& node, int value) {
     }
     if (!equal(f, substitute(stored.body, at))) return f;
     read = true;
-    return formula_load(value, f->dtype, f->at);
+    return formula_load(value, f->dtype, f->at, where_it_lies(f->at, nests.cone.values[size_t(value)].shape));
   });
   for (size_t s = size_t(writer) + 1; s < nests.cone.stages.size(); s++)
     rewrite_stage(nests.cone.stages[s], [&](const FormulaRef& f) { return rewriter(f); });
@@ -219,8 +229,10 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
   part.out = nests.add_value(v);
   stage.components.push_back(part);
   for (auto& s : nests.cone.stages) {
-    FormulaRewriter rewriter(
-        [&](const FormulaRef& f) { return f->origin == node ? formula_load(part.out, f->dtype, f->at) : f; });
+    FormulaRewriter rewriter([&](const FormulaRef& f) {
+      if (f->origin != node) return f;
+      return formula_load(part.out, f->dtype, f->at, where_it_lies(f->at, v.shape));
+    });
     rewrite_stage(s, [&](const FormulaRef& f) { return rewriter(f); });
   }
   insert_copy(nests, int(first), std::move(stage));

@@ -257,6 +257,21 @@ TEST(Nest, StatisticsReadWhatIsStored) {
   }
 }
 
+/// Halves that one value is read by, each of which asks for it at indices that the other one leaves out: the
+/// copy in scratch memory has no such elements.
+TEST(Nest, CopiesOfComputedValuesAreReadWhereTheyLie) {
+  const std::string term = R"(fn @main(%x: f32[3, 24]) {
+  %e = exp2 %x
+  %low = view %e [i: 6, j: 24] -> [i, j] where i < 3 fill 0
+  %high = view %e [i: 6, j: 24] -> [i - 3, j] where i >= 3 fill 0
+  %first = iota bool [i: 6, j: 24] -> i < 3
+  %y = select %first, %low, %high
+  return y = %y
+})";
+  expect_right(term, avx512, 1, "materialize e copy\n");
+  expect_right(term, avx512, 2, "materialize e copy\nvector copy j\nvector y j\n");
+}
+
 /// The count of a statistic is known where each trip has as many points; the last part of a row that
 /// does not divide has fewer.
 TEST(Nest, CountsOfWholeTilesAreKnown) {
