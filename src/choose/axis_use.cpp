@@ -70,14 +70,45 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
     if ((step == Step::contiguous || step == Step::near) && f.dtype != stored && !words) step = Step::strided;
     count(step);
   });
+  use.rows = in_rows(nests, stage, symbol);
   for (auto& c : s.components) {
-    if (c.out < 0) continue;
+    if (c.out < 0 || use.rows) continue;
     Step step = irregular(c.index) ? Step::irregular : step_of(nests.cone, c.out, at(c.index), symbol);
     if (step == Step::near) step = Step::strided;
     count(step);
     use.store_contiguous |= step == Step::contiguous;
   }
   return use;
+}
+
+bool in_rows(const Nests& nests, int stage, Expr symbol) {
+  const Stage& s = nests.cone.stages[size_t(stage)];
+  if (s.components.size() < 2 || !symbol.is_symbol()) return false;
+  const int out = s.components[0].out;
+  if (out < 0 || bits(nests.cone.values[size_t(out)].dtype) != 32) return false;
+  std::vector<int64_t> places;
+  std::optional<Expr> first;
+  int64_t step = 0;
+  for (const Component& c : s.components) {
+    if (c.kind != ComponentKind::map || c.out != out) return false;
+    const Expr offset =
+        layout_offset(nests.cone.values[size_t(out)], over_loops(nests.stages[size_t(stage)], c.index));
+    const auto along = coefficient_of(offset, symbol);
+    if (!along || !along->is_constant() || along->value() < 2) return false;
+    if (!first) first = offset, step = along->value();
+    const Expr apart = offset - *first;
+    if (step != along->value() || !apart.is_constant()) return false;
+    places.push_back(apart.value());
+  }
+  std::ranges::sort(places);
+  // Rows of a few elements with others between them would be written in small pieces.
+  for (size_t begin = 0, end; begin < places.size(); begin = end) {
+    end = begin + 1;
+    while (end < places.size() && places[end] == places[end - 1] + 1) end++;
+    const auto length = int64_t(end - begin);
+    if (length > step || length < 2 || (length < step && length % 4 != 0)) return false;
+  }
+  return true;
 }
 
 namespace {

@@ -24,12 +24,17 @@ struct AxisUse {
   int none = 0, contiguous = 0, near = 0, strided = 0,
       irregular = 0; // loads; of stores, near ones count as strided
   bool store_contiguous = false;
+  bool rows = false; // stores, several of one value, are contiguous in each trip: in_rows()
   int score() const {
     return contiguous * 2 + near + (store_contiguous ? 1 : 0) - 3 * strided - 4 * irregular;
   }
 };
 /// Along one symbol, axis values already over loop symbols.
 AxisUse use_along(const Nests& nests, int stage, Expr symbol);
+
+/// Does the stage write several results that are contiguous in each trip of the loop, elements of 32 bits of
+/// one value? Vectors of them are exchanged in registers and written row by row.
+bool in_rows(const Nests& nests, int stage, Expr symbol);
 
 /// Divisors d of floordiv(e, d) and mod(e, d) with e along the axis: how the axis is made of
 /// blocks. Ascending.

@@ -64,6 +64,7 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
     if (tail || (folds && loop_reduces(s, nest(s).loops[l - 1]) != loop_reduces(s, nest(s).loops[l])))
       continue;
+    const int64_t inner_trips = trips(nest(s).loops[l]);
     Attempt attempt = begin();
     if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
     if (!nest(s).loops[l - 1].symbol.is_symbol()) continue; // of one trip each
@@ -78,8 +79,13 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
       divides |= along(f.guard);
       if (f.kind == FormulaKind::index) divides |= std::ranges::any_of(f.index, along);
     });
-    // Rows of a fold that lie any constant distance apart are one longer run of rows.
-    if ((folds ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
+    // Rows of a fold that lie any constant distance apart are one longer run of rows. So are rows that a map
+    // reads across and writes one after the other, or the reverse: few do not fill a tile, all of them do.
+    const auto written = std::ranges::count_if(stage(s).components, [](auto& c) { return c.out >= 0; });
+    const bool turns = !folds && inner_trips < 2 * limits_.lanes &&
+                       trips(nest(s).loops[l - 1]) >= 2 * limits_.lanes &&
+                       (use.store_contiguous || (use.contiguous > 0 && use.strided == written));
+    if ((folds || turns ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
       undo(std::move(attempt));
     }
   }
@@ -106,8 +112,8 @@ std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vecto
     }
     if (st.monoid && reduces) fits = false;
     AxisUse use = use_along(nests_, s, l.symbol);
-    if (!fits || use.strided + use.irregular > 0 || use.contiguous == 0) continue;
-    if (use.near > 0 && (reduces || !use.store_contiguous)) continue;
+    if (!fits || use.strided + use.irregular > 0 || use.contiguous + (use.rows ? use.near : 0) == 0) continue;
+    if (use.near > 0 && (reduces || !(use.store_contiguous || use.rows))) continue;
     int score = use.score() * 4 + (reduces ? 0 : 1);
     legal.push_back(int64_t(i));
     if (!best || score > best_score) best = i, best_score = score;
@@ -280,14 +286,17 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
   // The one operand that is read across, where it has all loops of the stage.
   std::string copy;
   std::set<int> across;
+  bool plain = true;
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load) return;
     const auto moves = [&](const std::string& loop) {
       const Expr symbol = nest(s).find(loop)->symbol;
-      return step_of(nests_.cone, f.value, f.index, symbol);
+      return step_of(nests_.cone, f.value, over_loops(nest(s), f.index), symbol);
     };
     if (moves(read) == Step::contiguous && moves(written) == Step::strided) across.insert(f.value);
+    plain = plain && f.guard.is_constant(1) && bits(f.dtype) == 32 && moves(written) != Step::irregular;
   });
+  plain = plain && !across.empty();
   if (across.size() == 1) {
     const std::string value = value_at(*across.begin()).name, wish = nests_.free_name(value + ".tile");
     Attempt attempt = begin();
@@ -332,8 +341,11 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
     done_ = s;
   }
   order(name, {ro, wo, ri, wi});
-  if (!copy.empty()) {
+  if (!copy.empty() || plain) { // a tile is turned in registers
+    add(DirectiveKind::unroll, {name, ri});
     add(DirectiveKind::vector, {name, wi});
+  }
+  if (!copy.empty()) {
     add(DirectiveKind::at, {name, wo});
   }
   add(DirectiveKind::parallel, {name, shared});

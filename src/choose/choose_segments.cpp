@@ -23,10 +23,11 @@ bool DefaultScheduler::worth_pieces(int s, const ConeAxis& axis, bool conditions
 
 /// Elements that share much of what they are computed from (the results of a butterfly) are made
 /// together, and what they share once.
-bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
-  constexpr int64_t most_parts = 32;
+bool DefaultScheduler::one_body(int s, const ConeAxis& axis, bool shares) {
+  constexpr int64_t most_parts = 32;    // that differ
   constexpr double fewest_shared = 1.5; // operations of the parts one by one, for each of all parts together
-  if (!axis.extent.is_constant() || axis.extent.value() > most_parts) return false;
+  const auto parts = int64_t(segment_ends(stage(s), axis, true).size());
+  if (parts < 2 || parts > most_parts) return false;
   const std::string name = stage(s).name;
   Attempt attempt = begin();
   if (!try_add(DirectiveKind::segments, {name, axis.name}, {2})) return false;
@@ -38,9 +39,29 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
       apart++;
       together += nodes.insert(&f).second;
     });
-  if (apart >= fewest_shared * together && together >= double(axis.extent.value()) &&
+  if ((!shares || (apart >= fewest_shared * together && together >= double(parts))) &&
       decisions_.ask_whether(name + "." + axis.name + ".one_body", true))
     return true;
+  undo(std::move(attempt));
+  return false;
+}
+
+/// Contiguous results: the lanes go along another axis, and each lane writes all of them.
+/// That is where they share what they are computed from, and where dealt() does not take them: there are more
+/// of them than lanes, or the other axis is read in longer steps, too (parts of complex numbers).
+bool DefaultScheduler::rows_in_one_body(int s, const ConeAxis& axis) {
+  Attempt attempt = begin();
+  if (!worth_pieces(s, axis, true)) return false;
+  const bool shares = one_body(s, axis);
+  if (!shares && !one_body(s, axis, false)) return false;
+  const bool many = axis.extent.is_constant() && axis.extent.value() > limits_.lanes;
+  for (const StageLoop& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes / 2) continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.rows && use.strided + use.irregular == 0 && use.contiguous + use.near > 0 &&
+        (shares || many || use.contiguous == 0))
+      return true;
+  }
   undo(std::move(attempt));
   return false;
 }
@@ -76,6 +97,7 @@ void DefaultScheduler::cut_into_pieces() {
     const ConeAxis axis = axis_at(axes[a]);
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       const bool lanes = lies_along(int(s), axis);
+      if (first && lanes && rows_in_one_body(int(s), axis)) continue;
       if (!worth_pieces(int(s), axis, !lanes)) continue;
       const std::string name = stage(int(s)).name;
       std::vector<std::string> around;

@@ -65,7 +65,8 @@ private:
   // Axes cut where the index expressions change (choose_segments.cpp).
   void cut_into_pieces();
   bool worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const;
-  bool one_body(int s, const ConeAxis& axis);
+  bool one_body(int s, const ConeAxis& axis, bool shares = true);
+  bool rows_in_one_body(int s, const ConeAxis& axis);
   bool lies_along(int s, const ConeAxis& axis) const;
   void elements_in_one_body();
   void units(bool copies = true);

@@ -238,7 +238,8 @@ double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
       const bool apart = std::ranges::any_of(nests.stages[s].loops, [&](const StageLoop& l) {
         return l.kind == LoopKind::vector && l.symbol.is_symbol() &&
                std::ranges::any_of(index, [&](Expr e) { return depends_on(e, l.symbol); }) &&
-               step_of(nests.cone, c.out, index, l.symbol) != Step::contiguous;
+               step_of(nests.cone, c.out, index, l.symbol) != Step::contiguous &&
+               !in_rows(nests, int(s), l.symbol);
       });
       if (!apart) continue;
       stored += points_along(nests.cone, c.axes, sizes);

@@ -392,6 +392,7 @@ void Emitter::vector_loop(const kernel::Loop& s) {
   open_scope();
   bind(s.variable, integer(s.begin), depth_);
   Value* tail = nullptr;
+  std::optional<int64_t> live; // lanes, where that is known
   if (s.lanes_active && prove(le(n, *s.lanes_active)) != Truth::yes) {
     Int active = integer(*s.lanes_active);
     // What is left over, where that is known, in vectors that are no longer than it needs.
@@ -401,6 +402,7 @@ void Emitter::vector_loop(const kernel::Loop& s) {
     }
     lanes_ = n;
     if (active.v || active.k < n) {
+      if (!active.v) live = active.k;
       Value* count = materialize(active);
       Interval range = s.lanes_active->range();
       if (range.low < 0) count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, i64(0));
@@ -418,7 +420,9 @@ void Emitter::vector_loop(const kernel::Loop& s) {
     tail_mask_ = tail;
     varying_.clear();
     patterns_.clear();
+    find_rows(s, tail ? live : std::optional<int64_t>(n));
     body(s.body);
+    row_of_.clear();
     lane_.reset();
     tail_mask_ = nullptr;
     varying_.clear();

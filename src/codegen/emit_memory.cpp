@@ -392,6 +392,7 @@ void Emitter::store(const kernel::Store& s) {
   Value* packed = rounds ? bf16_bits(*cast->x, value) : pack(value, buffer.dtype);
   const Access to = access(s.buffer, s.offset, bytes, bytes);
   if (transposed_.contains(&s)) return transpose_lanes(to, splat(packed));
+  if (row_of_.contains(&s)) return store_in_row(s, to, splat(packed));
   Value* on_line = on_lines_[static_cast<size_t>(s.buffer)];
   if (!on_line || mask || to.kind != Access::Kind::contiguous || !fills_lines(s, bytes))
     return store_memory(to, packed, mask);

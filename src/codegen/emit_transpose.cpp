@@ -254,56 +254,152 @@ std::vector<Value*> Emitter::dealt_one_by_one(const std::vector<Value*>& vectors
 }
 
 void Emitter::write_transposed() {
-  for (TransposedStore& t : transposed_stores_) {
-    auto* type = llvm::cast<llvm::FixedVectorType>(t.steps[0]->getType());
-    const auto n = static_cast<int>(type->getNumElements());
-    const auto at = [&](int lane, size_t step) {
-      return b_.CreateConstInBoundsGEP1_64(type->getElementType(), t.to.base,
-                                           uint64_t(t.to.pattern[size_t(lane)] + int64_t(step)));
-    };
-    // Of every four lanes the first two or the last two: `width` of x beside as many of y.
-    const auto pairs = [&](Value* x, Value* y, int width, bool last) {
-      llvm::SmallVector<int, 64> pick;
-      for (int block = 0; block < n; block += 4)
-        for (int i = 0; i < 4; i++)
-          pick.push_back(block + (last ? 2 : 0) + (width == 1 ? i / 2 : i % 2) + (i / width % 2 ? n : 0));
-      return opaque(shuffle(x, y, pick));
-    };
-    const auto write = [&](Value* x, int from, int count, int lane, size_t step) {
-      llvm::SmallVector<int, 4> pick;
-      for (int i = 0; i < count; i++) pick.push_back(from + i);
-      b_.CreateAlignedStore(shuffle(x, x, pick), at(lane, step), Align(1));
-    };
-    // Nothing lies between: what all lanes have is a run of memory.
-    const size_t steps = t.steps.size();
-    bool run = true;
-    for (int l = 0; l < n; l++) run = run && t.to.pattern[size_t(l)] == int64_t(steps) * l;
-    if (run) {
-      const std::vector<Value*> rows = deinterleaved(t.steps);
-      for (size_t r = 0; r < rows.size(); r++) b_.CreateAlignedStore(rows[r], at(0, r * size_t(n)), Align(1));
-      continue;
-    }
-    size_t step = 0;
-    for (; step + 4 <= steps; step += 4)
-      for (const int last : {0, 1}) {
-        Value *x = pairs(t.steps[step], t.steps[step + 1], 1, last),
-              *y = pairs(t.steps[step + 2], t.steps[step + 3], 1, last);
-        for (const int second : {0, 1}) {
-          Value* rows = pairs(x, y, 2, second);
-          for (int block = 0; block < n; block += 4) write(rows, block, 4, block + 2 * last + second, step);
-        }
-      }
-    for (; step + 2 <= steps; step += 2)
-      for (const int last : {0, 1}) {
-        Value* rows = pairs(t.steps[step], t.steps[step + 1], 1, last);
-        for (int l = 0; l < n; l += 2) write(rows, l, 2, l / 4 * 4 + 2 * last + l / 2 % 2, step);
-      }
-    for (; step < steps; step++)
-      for (int l = 0; l < n; l++)
-        b_.CreateAlignedStore(b_.CreateExtractElement(t.steps[step], uint64_t(l)), at(l, step), Align(1));
-  }
+  for (const TransposedStore& t : transposed_stores_) write_transposed(t);
   transposed_stores_.clear();
   transposed_.clear();
+}
+
+void Emitter::write_transposed(const TransposedStore& t) {
+  auto* type = llvm::cast<llvm::FixedVectorType>(t.steps[0]->getType());
+  const auto n = static_cast<int>(type->getNumElements());
+  const int live = t.live < 0 ? n : int(t.live);
+  const auto at = [&](int lane, size_t step) {
+    return b_.CreateConstInBoundsGEP1_64(type->getElementType(), t.to.base,
+                                         uint64_t(t.to.pattern[size_t(lane)] + int64_t(step)));
+  };
+  // Of every four lanes the first two or the last two: `width` of x beside as many of y.
+  const auto pairs = [&](Value* x, Value* y, int width, bool last) {
+    llvm::SmallVector<int, 64> pick;
+    for (int block = 0; block < n; block += 4)
+      for (int i = 0; i < 4; i++)
+        pick.push_back(block + (last ? 2 : 0) + (width == 1 ? i / 2 : i % 2) + (i / width % 2 ? n : 0));
+    return opaque(shuffle(x, y, pick));
+  };
+  const auto write = [&](Value* x, int from, int count, int lane, size_t step) {
+    if (lane >= live) return;
+    llvm::SmallVector<int, 4> pick;
+    for (int i = 0; i < count; i++) pick.push_back(from + i);
+    b_.CreateAlignedStore(shuffle(x, x, pick), at(lane, step), Align(1));
+  };
+  const size_t steps = t.steps.size();
+  // Squares: what each lane has fills vectors.
+  if (steps % size_t(n) == 0 && std::has_single_bit(unsigned(n))) {
+    for (size_t step = 0; step < steps; step += size_t(n)) {
+      std::vector<Value*> rows(t.steps.begin() + long(step), t.steps.begin() + long(step) + n);
+      transpose(rows);
+      for (int l = 0; l < live; l++) b_.CreateAlignedStore(rows[size_t(l)], at(l, step), Align(1));
+    }
+    return;
+  }
+  // Nothing lies between: what all lanes have is a run of memory.
+  bool run = true;
+  for (int l = 0; l < n; l++) run = run && t.to.pattern[size_t(l)] == int64_t(steps) * l;
+  if (run) {
+    const std::vector<Value*> rows = deinterleaved(t.steps);
+    for (size_t r = 0; r < rows.size(); r++) {
+      const int64_t left = int64_t(steps) * live - int64_t(r) * n; // of live lanes
+      if (left >= n) {
+        b_.CreateAlignedStore(rows[r], at(0, r * size_t(n)), Align(1));
+      } else if (left > 0) {
+        Value* mask = b_.CreateICmpULT(lane_numbers(b_.getInt32Ty()),
+                                       b_.CreateVectorSplat(unsigned(n), b_.getInt32(uint32_t(left))));
+        b_.CreateMaskedStore(rows[r], at(0, r * size_t(n)), Align(1), mask);
+      }
+    }
+    return;
+  }
+  size_t step = 0;
+  for (; step + 4 <= steps; step += 4)
+    for (const int last : {0, 1}) {
+      Value *x = pairs(t.steps[step], t.steps[step + 1], 1, last),
+            *y = pairs(t.steps[step + 2], t.steps[step + 3], 1, last);
+      for (const int second : {0, 1}) {
+        Value* rows = pairs(x, y, 2, second);
+        for (int block = 0; block < n; block += 4) write(rows, block, 4, block + 2 * last + second, step);
+      }
+    }
+  for (; step + 2 <= steps; step += 2)
+    for (const int last : {0, 1}) {
+      Value* rows = pairs(t.steps[step], t.steps[step + 1], 1, last);
+      for (int l = 0; l < n; l += 2) write(rows, l, 2, l / 4 * 4 + 2 * last + l / 2 % 2, step);
+    }
+  for (; step < steps; step++)
+    for (int l = 0; l < live; l++)
+      b_.CreateAlignedStore(b_.CreateExtractElement(t.steps[step], uint64_t(l)), at(l, step), Align(1));
+}
+
+// Vector stores of one body whose lanes lie apart, and which are contiguous in each lane: parts of complex
+// numbers, results of a butterfly.
+void Emitter::find_rows(const kernel::Loop& loop, std::optional<int64_t> live) {
+  rows_.clear();
+  row_of_.clear();
+  if (!options_.transpose || !transposed_.empty() || !live || lanes_ < 4 ||
+      !std::has_single_bit(uint64_t(lanes_)))
+    return;
+  struct Place {
+    int64_t at;
+    const kernel::Store* store;
+  };
+  struct Target { // all stores to one buffer: lanes in equal steps from places that differ by constants
+    int64_t step = 0;
+    Expr first;
+    std::vector<Place> places;
+    bool suits = true;
+  };
+  std::map<kernel::BufferId, Target> targets;
+  std::set<kernel::BufferId> read;
+  std::function<void(const kernel::Value&)> reads = [&](const kernel::Value& v) {
+    if (const auto* load = v.as<kernel::Load>()) read.insert(load->buffer);
+    for (const auto& a : args_of(v)) reads(*a);
+  };
+  for (const kernel::StmtRef& s : loop.body) {
+    if (const auto* let = s->as<kernel::LetValue>()) {
+      reads(*let->value);
+      continue;
+    }
+    const auto* store = s->as<kernel::Store>();
+    if (!store) return; // its order is not looked into
+    reads(*store->value);
+    const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(store->buffer)];
+    Target& target = targets[store->buffer];
+    const auto step = coefficient_of(store->offset, loop.variable);
+    target.suits &= buffer.space != Space::registers && bits(buffer.dtype) == 32 && step &&
+                    step->is_constant() && step->value() >= 2;
+    if (!target.suits) continue;
+    const Expr rest = resolve(store->offset - loop.variable * *step);
+    const int64_t constant = affine_terms(rest).constant;
+    const Expr first = rest - constant;
+    if (target.places.empty()) target.step = step->value(), target.first = first;
+    target.suits = target.step == step->value() && target.first == first && !depends_on(first, loop.variable);
+    target.places.push_back({constant, store});
+  }
+  for (auto& [buffer, target] : targets) {
+    if (!target.suits || read.contains(buffer)) continue;
+    std::ranges::sort(target.places, {}, &Place::at);
+    std::vector<int64_t> all; // elements that are written
+    for (const Place& p : target.places)
+      for (int64_t l = 0; l < lanes_; l++) all.push_back(p.at + l * target.step);
+    std::ranges::sort(all);
+    if (std::ranges::adjacent_find(all) != all.end()) continue; // in the order of the stores
+    for (size_t begin = 0, end; begin < target.places.size(); begin = end) {
+      end = begin + 1;
+      while (end < target.places.size() && target.places[end].at == target.places[end - 1].at + 1) end++;
+      const auto count = int64_t(end - begin);
+      if (count < 2 || count > target.step || (count % 2 && count > 8)) continue;
+      for (size_t i = begin; i < end; i++) row_of_[target.places[i].store] = {rows_.size(), i - begin};
+      rows_.push_back({{}, std::vector<Value*>(size_t(count)), *live});
+    }
+  }
+}
+
+/// The last one writes all of them.
+void Emitter::store_in_row(const kernel::Store& s, const Access& to, Value* value) {
+  const auto [row, place] = row_of_.at(&s);
+  TransposedStore& t = rows_[row];
+  LUMINAL_CHECK(to.kind == Access::Kind::pattern, "lanes of a row of stores in unequal steps");
+  if (place == 0) t.to = to;
+  t.steps[place] = value;
+  if (std::ranges::find(t.steps, nullptr) == t.steps.end()) write_transposed(t);
 }
 
 } // namespace luminal::codegen

@@ -167,10 +167,20 @@ private:
   LV* opaque(LV* x);
   void transpose_vector_loop(const kernel::Loop& unrolled, const kernel::Loop& vector);
   bool stores_to(const kernel::Body& statements, kernel::BufferId buffer);
+  // stores of an unrolled loop that are written when it ends: the addresses in its first step, one
+  // vector for each step
+  struct TransposedStore {
+    Access to;
+    std::vector<LV*> steps;
+    int64_t live = -1; // lanes; below 0: all
+  };
   bool transposes_stores(const kernel::Loop& unrolled); // notes which, if any
   bool writes_each_once(const kernel::Store& store, std::span<const kernel::Loop* const> loops);
   void transpose_lanes(const Access& to, LV* value);
   void write_transposed();
+  void write_transposed(const TransposedStore& t);
+  void find_rows(const kernel::Loop& loop, std::optional<int64_t> live);
+  void store_in_row(const kernel::Store& s, const Access& to, LV* value);
   std::vector<LV*> deinterleaved(const std::vector<LV*>& vectors);
   std::vector<LV*> dealt_one_by_one(const std::vector<LV*>& vectors);
 
@@ -285,15 +295,13 @@ private:
   std::unordered_map<const kernel::Value*, std::vector<LV*>> columns_;
   std::optional<Expr> column_variable_;
 
-  // stores of an unrolled loop that are written when it ends: the addresses in its first step, one
-  // vector for each step
-  struct TransposedStore {
-    Access to;
-    std::vector<LV*> steps;
-  };
   std::unordered_set<const kernel::Store*> transposed_;
   std::vector<TransposedStore> transposed_stores_;
   size_t next_transposed_ = 0; // in this step
+
+  // stores of the open vector loop that are contiguous in each lane: row and place
+  std::vector<TransposedStore> rows_;
+  std::unordered_map<const kernel::Store*, std::pair<size_t, size_t>> row_of_;
 };
 
 } // namespace luminal::codegen

@@ -97,8 +97,13 @@ private:
   bool is_scalar_constant(NodeId id) const { return f_[id].kind == NodeKind::constant; }
 
   void find_static() {
+    maps_of_memory_.assign(f_.nodes.size(), false);
     for (NodeId id : nodes_) {
       const Node& node = f_[id];
+      maps_of_memory_[id] =
+          is_leaf(id) || is_own_step(node) ||
+          ((node.kind == NodeKind::map || is_free(node)) &&
+           std::ranges::all_of(node.inputs, [&](NodeId in) { return maps_of_memory_[in]; }));
       bool value = node.kind == NodeKind::input ? std::get<InputAttr>(node.attr).role == Role::weight : true;
       for (NodeId input : node.inputs) value &= static_.contains(input);
       if (region_.given.contains(id) && node.kind != NodeKind::input) value = true; // loaded
@@ -195,8 +200,11 @@ private:
       const auto& view = std::get<ViewAttr>(node.attr);
       Demand inner = demand;
       inner.index = through(node.type().shape, view.map, demand.index);
-      if (demand.in_pieces && !view.predicate.is_constant(1))
-        inner.share *= share_of(through(node.type().shape, {view.predicate}, demand.index)[0], demand);
+      if (demand.in_pieces && !view.predicate.is_constant(1)) {
+        const Expr predicate = through(node.type().shape, {view.predicate}, demand.index)[0];
+        inner.share *= share_of(predicate, demand);
+        if (maps_of_memory_[node.inputs[0]]) index_in_part(inner, predicate);
+      }
       ask(node.inputs[0], id, inner);
       ask_holes(id, node.type().shape, view.holes, demand);
       return;
@@ -547,6 +555,7 @@ private:
   const Function& f_;
   std::vector<NodeId> nodes_;
   std::set<NodeId> stored_, static_, finished_;
+  std::vector<bool> maps_of_memory_; // computed by maps alone from what is stored in any case
   std::unordered_map<NodeId, std::vector<Demand>> demands_;
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root

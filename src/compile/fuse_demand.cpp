@@ -97,13 +97,18 @@ std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& ma
   return result;
 }
 
-double share_of(Expr predicate, const Demand& demand) {
-  constexpr double fewest_lanes = 32, least = 1.0 / 16;
-  constexpr int64_t most_parts = 16;
-  const auto conditions = predicate.kind() == ExprKind::logical_and
-                              ? std::vector<Expr>(predicate.args().begin(), predicate.args().end())
-                              : std::vector<Expr>{predicate};
-  std::map<Expr, std::pair<double, double>, ExprLess> parts; // axis -> first, end
+namespace {
+
+std::vector<Expr> conditions_of(Expr predicate) {
+  if (predicate.kind() != ExprKind::logical_and) return {predicate};
+  return {predicate.args().begin(), predicate.args().end()};
+}
+
+/// Where comparisons with constants hold of an axis: axis -> first, end.
+using Parts = std::map<Expr, std::pair<double, double>, ExprLess>;
+
+Parts parts_of(std::span<const Expr> conditions) {
+  Parts parts;
   for (Expr condition : conditions) {
     if (condition.kind() != ExprKind::lt && condition.kind() != ExprKind::eq) continue;
     const Expr gap = condition.args()[1] - condition.args()[0];
@@ -122,6 +127,25 @@ double share_of(Expr predicate, const Demand& demand) {
     else
       end = std::min(end, double(rest.value()));
   }
+  return parts;
+}
+
+} // namespace
+
+void index_in_part(Demand& demand, Expr predicate) {
+  for (const auto& [axis, part] : parts_of(conditions_of(predicate))) {
+    const auto first = int64_t(part.first), end = int64_t(part.second);
+    if (axis == demand.innermost || end - first < 2 || end > int64_t(largest(axis)) + 1) continue;
+    for (Expr& e : demand.index)
+      if (depends_on(e, axis) && (e - axis).is_constant(-first))
+        e = Expr::symbol(axis.name(), {0, end - first - 1});
+  }
+}
+
+double share_of(Expr predicate, const Demand& demand) {
+  constexpr double fewest_lanes = 32, least = 1.0 / 16;
+  constexpr int64_t most_parts = 16;
+  const std::vector<Expr> conditions = conditions_of(predicate);
   double share = 1;
   for (Expr condition : conditions)
     if (const auto turns = remainder_of(condition); turns && turns->second <= most_parts) {
@@ -134,7 +158,7 @@ double share_of(Expr predicate, const Demand& demand) {
         some += prove(substitute(condition, {{turns->first, Expr(r)}})) != Truth::no;
       share = std::min(share, double(some) / double(rounds));
     }
-  for (auto& [axis, part] : parts) {
+  for (const auto& [axis, part] : parts_of(conditions)) {
     const double length = part.second - part.first;
     if (axis == demand.innermost && length < fewest_lanes) continue;
     share = std::min(share, length / (largest(axis) + 1));

@@ -41,5 +41,9 @@ std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& ma
 /// an axis there (choose/choose_segments.cpp), or its loop over remainders is written out (its
 /// stores are de-interleaved).
 double share_of(Expr predicate, const Demand& demand);
+/// Where the predicate holds of some elements of an axis, which the demand reads from the first one on, the
+/// demand is for one part: the parts of a concatenation that read the same are one demand, as the results of
+/// one body are (segments STAGE AXIS 2).
+void index_in_part(Demand& demand, Expr predicate);
 
 } // namespace luminal::compile

@@ -432,6 +432,15 @@ std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const 
   return out;
 }
 
+/// A long segment was cut where many values go on (of a butterfly, which is one kernel): a search of a part
+/// takes all of them for stored.
+bool is_torn(const FunctionRegion& region, const Function& f) {
+  constexpr ptrdiff_t most = 16;
+  return std::ranges::count_if(region.roots, [&](NodeId root) {
+           return std::ranges::find(f.results, root, &FunctionResult::value) == f.results.end();
+         }) > most;
+}
+
 bool is_worth_a_search(const FlatFunction& region) {
   return std::ranges::count_if(region.kinds, [](rules::TermKind kind) {
            return kind != rules::TermKind::leaf && kind != rules::TermKind::none;
@@ -546,7 +555,8 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
   rules::FunctionWriter writer(*f.function);
   bool replaced = false;
   for (const FunctionRegion& region : regions.regions) {
-    if (region.nodes.size() < fewest_nodes && !state.rules.choose) continue;
+    const bool small = region.nodes.size() < fewest_nodes;
+    if ((small || is_torn(region, flat.function)) && !state.rules.choose) continue;
     const auto [at, fresh] = kinds.try_emplace(region.kind);
     Kind& kind = at->second;
     if (fresh) {

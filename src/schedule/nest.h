@@ -151,7 +151,7 @@ std::vector<int64_t> segment_ends(const Stage& stage, const ConeAxis& axis, bool
 enum class SegmentEnds : uint8_t {
   changes,    // where index expressions change
   conditions, // where comparisons change
-  elements,   // each element is a part of its own, and all of them are made in one body
+  elements,   // as conditions; the parts, of one length, are made in one body
 };
 void segments(Nests& nests, const std::string& stage, const std::string& axis, SegmentEnds at);
 /// Two stages, of the first `count` elements of a constant axis and of the rest.

@@ -202,18 +202,32 @@ private:
   std::map<const Formula*, FormulaRef> done_;
 };
 
-/// One stage whose components are the parts of the axis, an element each.
-void one_body(Nests& nests, int s, int a) {
+/// One stage whose components are the parts of the axis, of so many elements each.
+void one_body(Nests& nests, int s, int a, int64_t length) {
   const Stage whole = nests.cone.stages[size_t(s)];
   const ConeAxis axis = nests.cone.axes[size_t(a)];
   for (Expr e : {whole.domain, whole.needed})
     if (depends_on(e, axis.symbol)) refuse("stage {} is not for all of {}", whole.name, axis.name);
+  Expr within = 0; // a part
+  int number = -1;
+  if (length > 1) {
+    const std::string name = nests.free_name(axis.name + ".part");
+    within = Expr::symbol(name, trips(length));
+    number = int(nests.cone.axes.size());
+    nests.cone.axes.push_back({name, length, within});
+  }
+  const auto in_part = [&](std::vector<int>& axes) {
+    if (number < 0)
+      std::erase(axes, a);
+    else
+      std::ranges::replace(axes, a, number);
+  };
   Stage joint = whole;
   joint.components.clear();
-  std::erase(joint.axes, a);
+  in_part(joint.axes);
   SharedFormulas shared;
-  for (int64_t i = 0; i < axis.extent.value(); i++) {
-    AtPlace place(axis.symbol, i);
+  for (int64_t i = 0; i < axis.extent.value(); i += length) {
+    AtPlace place(axis.symbol, within + i);
     const int before = int(joint.components.size());
     FormulaRewriter moved([&](const FormulaRef& f) {
       return f->kind == FormulaKind::component ? formula_component(f->component + before, f->dtype) : f;
@@ -221,7 +235,8 @@ void one_body(Nests& nests, int s, int a) {
     for (Component c : whole.components) {
       c.body = shared(moved(place(c.body)));
       for (Expr& e : c.index) e = place(e);
-      std::erase(c.axes, a);
+      in_part(c.axes);
+      std::ranges::sort(c.axes);
       joint.components.push_back(std::move(c));
     }
   }
@@ -249,9 +264,11 @@ void segments(Nests& nests, const std::string& name, const std::string& axis_nam
   const std::vector<int64_t> ends = segment_ends(whole, axis, at != SegmentEnds::changes);
   if (ends.empty()) refuse("stage {}: nothing changes along {}", name, axis_name);
   if (at != SegmentEnds::elements) return cut_at(nests, s, a, ends);
-  if (!axis.extent.is_constant(int64_t(ends.size())) || whole.segment_group > 0)
-    refuse("stage {}: not every element of {} is a part of its own", name, axis_name);
-  one_body(nests, s, a);
+  const int64_t length = ends[0];
+  for (size_t i = 0; i < ends.size(); i++)
+    if (ends[i] != length * int64_t(i + 1) || whole.segment_group > 0)
+      refuse("stage {}: the parts of {} have no common length", name, axis_name);
+  one_body(nests, s, a, length);
 }
 
 void split_at(Nests& nests, const std::string& name, const std::string& axis_name, int64_t count) {

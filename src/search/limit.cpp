@@ -126,9 +126,17 @@ private:
 using Computed =
     std::function<double(size_t stage, const std::vector<int>& axes, const kernel::Formula&, double points)>;
 
-/// `share`: of a stage's points, what its loops do not leave out.
+/// Vectors are not cut: both branches of a choice between their lanes are computed.
+bool is_along_lanes(const kernel::StageNest& nest, Expr axis) {
+  return std::ranges::any_of(nest.loops, [&](const kernel::StageLoop& loop) {
+    return loop.kind == kernel::LoopKind::vector && kernel::depends_on_loop(nest, axis, loop);
+  });
+}
+
+/// `share`: of a stage's points, what its loops do not leave out. `nests`: null where there are no loops yet.
 KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes,
-                 const Computed& computed, const std::function<double(size_t stage)>& share_of_stage) {
+                 const Computed& computed, const std::function<double(size_t stage)>& share_of_stage,
+                 const kernel::Nests* nests = nullptr) {
   const auto bound = bound_symbols(cone.symbols, sizes);
   const auto extent = [&](int axis) {
     const auto value = evaluate(cone.axes[size_t(axis)].extent, bound);
@@ -165,7 +173,9 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
       double steps = c.kind != kernel::ComponentKind::map && !c.set ? 1 : 0;
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
       std::vector<AxisPart> box;
-      for (const int a : stage.axes) box.push_back({cone.axes[size_t(a)].symbol, 0, extent(a)});
+      for (const int a : stage.axes)
+        if (const Expr axis = cone.axes[size_t(a)].symbol; !nests || !is_along_lanes(nests->stages[s], axis))
+          box.push_back({axis, 0, extent(a)});
       if (!computed) seen.clear(); // loops compute once what several components need
       Shares shares(std::move(box), seen, [&](const kernel::Formula& f, double share) {
         each += share * counts(f);
@@ -274,8 +284,9 @@ private:
 
 KernelWork work_of(const kernel::Nests& nests, const std::map<std::string, int64_t>& sizes) {
   const ExprMap<int64_t> bound = bound_symbols(nests.cone.symbols, sizes);
-  return count(nests.cone, sizes, LoopTrips(nests, bound),
-               [&](size_t stage) { return kernel::share_of_loops(nests, stage, bound); });
+  return count(
+      nests.cone, sizes, LoopTrips(nests, bound),
+      [&](size_t stage) { return kernel::share_of_loops(nests, stage, bound); }, &nests);
 }
 
 double limit_seconds(const KernelWork& work, const MachineProfile& profile, int threads) {

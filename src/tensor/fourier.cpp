@@ -1,6 +1,6 @@
-// tensor/fourier.cpp -- discrete Fourier transforms: a small dense one, then butterflies or small
-// dense ones, one for each factor of the size (Cooley and Tukey, "An algorithm for the machine
-// calculation of complex Fourier series").
+// tensor/fourier.cpp -- discrete Fourier transforms: for each factor of the size a step of small
+// transforms, in one body (butterflies) or as a sum (Cooley and Tukey, "An algorithm for the machine
+// calculation of complex Fourier series"). Of many short rows the lanes go along the rows.
 #include "luminal/functions.h"
 #include "luminal/indexing.h"
 #include "luminal/nn_functions.h"
@@ -82,45 +82,162 @@ std::vector<Complex> butterfly(const std::vector<Complex>& x, double sign) {
   return y;
 }
 
-/// z [.., f, rest, 2, done] -> [.., rest, 2, f, done], f a power of two: turned by the powers of
-/// the root, then a butterfly.
-Tensor butterflies(const Tensor& z, int64_t f, int64_t done, double sign, Where where) {
-  const int64_t all = f * done;
-  const auto powers = [&](double (*part)(double)) {
-    return table(
-        z, {f, done}, [&](int64_t at) { return part(angle(at / done * (at % done), all, sign)); }, where);
-  };
-  const Tensor cosines = powers([](double a) { return std::cos(a); }),
-               sines = powers([](double a) { return std::sin(a); });
-  std::vector<Complex> x;
-  for (int64_t i = 0; i < f; i++) {
-    const auto part = [&](int64_t c) {
-      return z.slice(-4, i, i + 1, 1, where)
-          .squeeze(-4, where)
-          .slice(-2, c, c + 1, 1, where)
-          .squeeze(-2, where);
-    };
-    const auto power = [&](const Tensor& of) { return of.slice(0, i, i + 1, 1, where).squeeze(0, where); };
-    const Tensor re = part(0), im = part(1), c = power(cosines), s = power(sines);
-    x.push_back(i == 0 ? Complex{re, im} : Complex{re * c - im * s, re * s + im * c});
+/// The transform of an odd number of numbers: what k and n - k read are a sum and a difference of two.
+std::vector<Complex> odd_transform(const std::vector<Complex>& x, double sign) {
+  const size_t n = x.size(), half = n / 2;
+  std::vector<Complex> y(n, x[0]), sums, differences;
+  for (size_t j = 1; j <= half; j++) {
+    const Complex &a = x[j], &b = x[n - j];
+    sums.push_back({a.re + b.re, a.im + b.im}), differences.push_back({a.re - b.re, a.im - b.im});
+    y[0] = {y[0].re + sums.back().re, y[0].im + sums.back().im};
   }
-  std::vector<Tensor> parts;
-  const std::vector<Complex> y = butterfly(x, sign);
-  for (const Complex& k : y) parts.push_back(k.re);
-  for (const Complex& k : y) parts.push_back(k.im);
-  return kept_as_it_lies(stack(parts, -2, where), where);
+  for (size_t k = 1; k <= half; k++) {
+    Complex even = x[0], odd;
+    for (size_t j = 1; j <= half; j++) {
+      const double a = angle(int64_t(j * k), int64_t(n), sign), c = std::cos(a), s = std::sin(a);
+      even = {even.re + sums[j - 1].re * c, even.im + sums[j - 1].im * c};
+      const Complex turn{differences[j - 1].re * s, differences[j - 1].im * s};
+      odd = j == 1 ? turn : Complex{odd.re + turn.re, odd.im + turn.im};
+    }
+    y[k] = {even.re - odd.im, even.im + odd.re};
+    y[n - k] = {even.re + odd.im, even.im - odd.re};
+  }
+  return y;
 }
 
-/// x [.., n, parts] -> [.., n, 2], not scaled; parts: 2, or 1 of real numbers. In the order of
+bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+Tensor element(const Tensor& x, int axis, int64_t at, Where where) {
+  return x.slice(axis, at, at + 1, 1, where).squeeze(axis, where);
+}
+
+/// How the results of a step lie: both parts in planes, or side by side; the latter for the last step, in
+/// which no axis `rest` is left.
+enum class Order { planes, pairs };
+
+/// z [.., f, rest, 2, done, tail..] -> [.., rest, 2, f, done, tail..] or [.., f done, 2, tail..], f a power
+/// of two or odd: turned by the powers of the root and scaled, then a transform of f numbers in one body.
+/// tail: the number of axes behind `done`, 0 or 1.
+Tensor small_step(const Tensor& z, double sign, double scale, int tail, Order order, Where where) {
+  const int done_axis = -1 - tail, parts_axis = -2 - tail, rest_axis = -2 - tail, factor_axis = -4 - tail;
+  const int64_t f = z.dim(factor_axis).value(), done = z.dim(done_axis).value(), all = f * done;
+  std::vector<int64_t> shape{f, done};
+  shape.resize(size_t(2 + tail), 1);
+  const auto powers = [&](double (*part)(double)) {
+    return table(
+        z, shape, [&](int64_t at) { return scale * part(angle(at / done * (at % done), all, sign)); }, where);
+  };
+  const bool first = done == 1 && tail == 0; // (without an innermost axis of one element)
+  Tensor cosines, sines;
+  if (done > 1) {
+    cosines = powers([](double a) { return std::cos(a); });
+    sines = powers([](double a) { return std::sin(a); });
+  }
+  std::vector<Complex> x;
+  for (int64_t i = 0; i < f; i++) {
+    const Tensor own = element(z, factor_axis, i, where);
+    const auto part = [&](int64_t c) {
+      const Tensor of = element(own, parts_axis, c, where);
+      return first ? of.squeeze(done_axis, where) : of;
+    };
+    const Tensor re = part(0), im = part(1);
+    if (done > 1 && i > 0) {
+      const Tensor c = element(cosines, 0, i, where), s = element(sines, 0, i, where);
+      x.push_back({re * c - im * s, re * s + im * c});
+    } else
+      x.push_back(scale == 1 ? Complex{re, im} : Complex{re * scale, im * scale});
+  }
+  const std::vector<Complex> y = is_power_of_two(f) ? butterfly(x, sign) : odd_transform(x, sign);
+  std::vector<Tensor> results;
+  if (order == Order::pairs) {
+    for (const Complex& k : y)
+      results.push_back(
+          stack({k.re.squeeze(rest_axis, where), k.im.squeeze(rest_axis, where)}, parts_axis + 1, where));
+    return kept_as_it_lies(concat(results, -2 - tail, where), where);
+  }
+  for (const Complex& k : y) results.push_back(k.re);
+  for (const Complex& k : y) results.push_back(k.im);
+  return kept_as_it_lies(stack(results, first ? -1 : -2 - tail, where), where);
+}
+
+// ---- many rows: the lanes go along them ----
+
+/// Factors of n that one body transforms each, the largest first; empty: there are others, or few.
+std::vector<int64_t> small_factors(int64_t n) {
+  constexpr int64_t largest_even = 16, largest_odd = 13, least = 17;
+  if (n < least) return {};
+  std::vector<int64_t> factors;
+  for (int64_t f = 3; f <= largest_odd; f += 2)
+    for (; n % f == 0; n /= f) factors.push_back(f);
+  if (!is_power_of_two(n)) return {};
+  for (int64_t f; n > 1; n /= f) {
+    f = n <= largest_even ? n : largest_even / 2;
+    factors.push_back(f);
+  }
+  std::ranges::sort(factors, std::greater());
+  return factors;
+}
+
+struct Rows {
+  std::vector<int64_t> factors; // empty: a row by itself
+  int64_t rows = 1;
+};
+
+/// Of n complex numbers a row. Rows of a power of two have long lanes themselves; what is large would pass
+/// through memory once for each factor.
+Rows rows_of(const Dims& outer, int64_t n) {
+  constexpr int64_t fewest = 16, most = int64_t(1) << 21, long_row = 128;
+  Rows r;
+  for (const Dim& d : outer) {
+    if (!d.is_constant()) return {};
+    r.rows *= d.value();
+  }
+  if (r.rows < fewest || r.rows * n > most || (is_power_of_two(n) && n >= long_row)) return {};
+  r.factors = small_factors(n);
+  return r;
+}
+
+/// x [.., count] -> [count, rows].
+Tensor into_columns(const Tensor& x, int64_t rows, int64_t count, Where where) {
+  return kept_as_it_lies(x.reshape({rows, count}, where).transpose(0, 1, where), where);
+}
+
+/// y [.., rows], count elements before `rows` -> [outer.., last..].
+Tensor out_of_columns(const Tensor& y, int64_t rows, int64_t count, Dims outer, const Dims& last,
+                      Where where) {
+  outer.insert(outer.end(), last.begin(), last.end());
+  return kept_as_it_lies(
+      y.reshape({count, rows}, where).transpose(0, 1, where).reshape(std::move(outer), where), where);
+}
+
+/// z [2 n, rows] -> [n, 2, rows].
+Tensor transform_columns(Tensor z, const Rows& r, int64_t n, double sign, double scale, Where where) {
+  int64_t rest = n, done = 1;
+  for (const int64_t f : r.factors) {
+    rest /= f;
+    z = z.reshape({f, rest, 2, done, r.rows}, where);
+    const bool last = rest == 1;
+    z = small_step(z, sign, last ? scale : 1, 1, last ? Order::pairs : Order::planes, where);
+    done *= f;
+  }
+  return z;
+}
+
+/// x [.., n, parts] -> [.., n, 2], scaled; parts: 2, or 1 of real numbers. In the order of
 /// Stockham (Cochran and others, "What is the fast Fourier transform?"): what is known of the
 /// frequency stands innermost, real and imaginary parts lie in planes, so that every step has long
 /// lanes.
-Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
+Tensor transform(const Tensor& x, int64_t n, double sign, double scale, Where where) {
   constexpr int64_t first_factor = 16, next_factor = 8; // as many lanes; fewest operations
   constexpr int64_t largest_table = int64_t(1) << 16;
   const int64_t parts = x.dim(-1).value();
   Dims outer = x.shape();
   outer.erase(outer.end() - 2, outer.end());
+  if (const Rows rows = rows_of(outer, n); parts == 2 && !rows.factors.empty()) {
+    const Tensor z = into_columns(x, rows.rows, 2 * n, where);
+    return out_of_columns(transform_columns(z, rows, n, sign, scale, where), rows.rows, 2 * n, outer, {n, 2},
+                          where);
+  }
   const auto shaped = [&](std::initializer_list<int64_t> last) {
     Dims shape = outer;
     for (int64_t e : last) shape.emplace_back(e);
@@ -130,25 +247,33 @@ Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
   const auto element = [](double a, int64_t to, int64_t from) {
     return from == to ? std::cos(a) : from == 1 ? -std::sin(a) : std::sin(a);
   };
-  const int64_t factor = factor_of(n, first_factor);
-  Tensor matrix = table(
-      x, {factor, parts, 2, factor},
-      [&](int64_t at) { // [i, from, to, k]
-        const int64_t k = at % factor, to = at / factor % 2, from = at / factor / 2 % parts,
-                      i = at / factor / 2 / parts;
-        return element(angle(i * k, factor, sign), to, from);
-      },
-      where);
-  int64_t rest = n / factor, done = factor; // frequencies that are known
   // (A kernel that is cut into pieces, as butterflies are, has constant sizes.)
   const bool of_known_size = std::ranges::all_of(outer, [](const Dim& d) { return d.is_constant(); });
-  Tensor y = einsum("...irc,icdk->...rdk", {x.reshape(shaped({factor, rest, parts}), where), matrix}, where);
+  const int64_t factor = factor_of(n, first_factor);
+  int64_t rest = n / factor, done = factor; // frequencies that are known
+  Tensor matrix, y;
+  if (of_known_size && parts == 2 && factor == first_factor && is_power_of_two(n) &&
+      rest >= first_factor / 2) {
+    y = small_step(x.reshape(shaped({factor, rest, 2, 1}), where), sign, 1, 0, Order::planes, where);
+  } else {
+    matrix = table(
+        x, {factor, parts, 2, factor},
+        [&](int64_t at) { // [i, from, to, k]
+          const int64_t k = at % factor, to = at / factor % 2, from = at / factor / 2 % parts,
+                        i = at / factor / 2 / parts;
+          return element(angle(i * k, factor, sign), to, from);
+        },
+        where);
+    y = einsum("...irc,icdk->...rdk", {x.reshape(shaped({factor, rest, parts}), where), matrix}, where);
+  }
   while (rest > 1) {
     const int64_t f = factor_of(rest, next_factor), all = done * f;
     rest /= f;
     Tensor z = y.reshape(shaped({f, rest, 2, done}), where);
-    if (of_known_size && f > 1 && (f & (f - 1)) == 0) {
-      y = butterflies(z, f, done, sign, where);
+    if (of_known_size && f > 1 && is_power_of_two(f)) {
+      const bool last = rest == 1;
+      y = small_step(z, sign, last ? scale : 1, 0, last ? Order::pairs : Order::planes, where);
+      if (last) return y;
     } else if (4 * f * all <= largest_table) { // the turns within the matrices
       matrix = table(
           x, {2, f, f, 2, done},
@@ -181,7 +306,8 @@ Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
     done = all;
     y = y.reshape(shaped({rest, 2, done}), where);
   }
-  return y.reshape(shaped({2, n}), where).transpose(-2, -1, where);
+  y = y.reshape(shaped({2, n}), where).transpose(-2, -1, where);
+  return scale == 1 ? y : y * scale;
 }
 
 int64_t known(std::string_view op, const Tensor& x, int axis, Where where) {
@@ -206,8 +332,32 @@ Tensor complex_transform(std::string_view op, const Tensor& x, double sign, bool
   need_pairs(op, x, where);
   const int64_t n = known(op, x, -2, where);
   Floats f(op, {Operand(x, where)}, where);
-  Tensor y = transform(f[0], n, sign, where);
-  return f.done(scale ? y * (1.0 / double(n)) : y);
+  return f.done(transform(f[0], n, sign, scale ? 1.0 / double(n) : 1.0, where));
+}
+
+/// x [.., n] of real numbers, n even -> [.., n / 2 + 1, 2]: neighbours are one complex number, and the
+/// frequencies of both halves are taken apart afterwards.
+Tensor real_transform(const Tensor& x, const Rows& r, int64_t n, const Dims& outer, Where where) {
+  const int64_t half = n / 2, count = half + 1;
+  const Tensor z =
+      transform_columns(into_columns(x, r.rows, n, where), r, half, -1, 0.5, where); // [half, 2, rows]
+  const auto part = [&](int64_t c, bool back) { // of frequency k or of -k
+    const Shape shape{count, r.rows};
+    const Expr k = axis_symbol(0, count), row = axis_symbol(1, r.rows);
+    return build("rfft", x.graph(), where, [&](FunctionBuilder& b) {
+      return b.view(z.id(), shape, {mod(back ? Expr(half) - k : k, half), Expr(c), row});
+    });
+  };
+  const Tensor re = part(0, false), im = part(1, false), back_re = part(0, true), back_im = part(1, true);
+  const auto powers = [&](double (*of)(double)) {
+    return table(x, {count, 1}, [&](int64_t k) { return of(angle(k, n, -1)); }, where);
+  };
+  const Tensor c = powers([](double a) { return std::cos(a); }),
+               s = powers([](double a) { return std::sin(a); });
+  const Complex even{re + back_re, im - back_im}, odd{im + back_im, back_re - re};
+  const Tensor y = kept_as_it_lies(
+      stack({even.re + (odd.re * c - odd.im * s), even.im + (odd.re * s + odd.im * c)}, 1, where), where);
+  return out_of_columns(y, r.rows, 2 * count, outer, {count, 2}, where);
 }
 
 } // namespace
@@ -220,7 +370,12 @@ Tensor rfft(const Tensor& x, Where where) {
   if (x.rank() < 1) throw Error("rfft", "a scalar has no axis", where);
   const int64_t n = known("rfft", x, -1, where);
   Floats f("rfft", {Operand(x, where)}, where);
-  return f.done(transform(f[0].unsqueeze(-1, where), n, -1, where).slice(-2, 0, n / 2 + 1, 1, where));
+  Dims outer = f[0].shape();
+  outer.pop_back();
+  if (n % 2 == 0)
+    if (const Rows rows = rows_of(outer, n / 2); !rows.factors.empty())
+      return f.done(real_transform(f[0], rows, n, outer, where));
+  return f.done(transform(f[0].unsqueeze(-1, where), n, -1, 1, where).slice(-2, 0, n / 2 + 1, 1, where));
 }
 
 Tensor irfft(const Tensor& x, int64_t n, Where where) {
@@ -247,8 +402,8 @@ Tensor irfft(const Tensor& x, int64_t n, Where where) {
                        [&](FunctionBuilder& b) { return b.view(f[0].id(), shape, map, read); });
   Tensor signs =
       table(f[0], {n, 2}, [&](int64_t at) { return at % 2 == 1 && at / 2 > n / 2 ? -1.0 : 1.0; }, where);
-  Tensor y = transform(whole * signs, n, 1, where).slice(-1, 0, 1, 1, where).squeeze(-1, where);
-  return f.done(y * (1.0 / double(n)));
+  const Tensor y = transform(whole * signs, n, 1, 1.0 / double(n), where);
+  return f.done(y.slice(-1, 0, 1, 1, where).squeeze(-1, where));
 }
 
 } // namespace luminal

@@ -74,7 +74,7 @@ const RefusedSchedule rows[] = {
      "`segments y j.part`: stage y: its loops have been changed before its axes are cut"},
     {"gather", "segments f n", "`segments f n`: stage f does not only map: its axes stay whole"},
     {"rows", "segments y i 1", "`segments y i 1`: stage y: nothing changes along i"},
-    {"parts", "segments y i 2", "`segments y i 2`: stage y: not every element of i is a part of its own"},
+    {"parts", "segments y i 2", "`segments y i 2`: stage y: the parts of i have no common length"},
     {"map", "split y i1 y inner 4", "`split y i1 y inner 4`: the name y belongs to a value already"},
     {"product", "split f i m inner 4", "`split f i m inner 4`: the name m belongs to a dimension already"},
     {"gather", "split f i h0 inner 4",
