@@ -5,7 +5,8 @@
 //
 // Shapes by name with weights that are never touched, in several types. Cold: each compilation is
 // in a process of its own. Times are seconds of this core; the least of N rounds. --dump writes
-// each plan as text (slots, steps, schedules, loops), for comparing two versions of the compiler.
+// each plan as text (times of its passes, slots, steps, schedules, loops), for comparing two versions of the
+// compiler.
 #include "base/print.h"
 #include "compile/builder.h"
 #include "compile/compile.h"
@@ -76,6 +77,8 @@ std::optional<Laps> planned(const ModelFile& file, models::Activations activatio
   laps.nodes = module.entry().nodes.size(), laps.kernels = plan->kernels.size();
   if (!dump.empty()) {
     std::ofstream out(dump);
+    for (const compile::PassTime& pass : builder.times())
+      out << fmt::format("# {:<12}{:>8.2f} ms\n", pass.name, pass.ms);
     out << to_string(module) << runtime::to_string(*plan);
     for (const auto& kernel : builder.kernels())
       out << compile::to_string(kernel.report) << kernel.schedule << kernel::to_string(kernel.loops);
