@@ -6,6 +6,7 @@
 #include "choose/tiling.h"
 #include "compile/operand_copy.h"
 #include "compile/panels.h"
+#include "compile/stored_masks.h"
 #include "cone/canonical_cone.h"
 #include "cone/cone.h"
 #include "cone/formula.h"
@@ -440,7 +441,15 @@ KernelSplitter::Split KernelSplitter::split(const Function& function, const std:
       stores_in(load, nullptr, {}, nullptr, stores);
       stores_in(step, &known.partition, constants, &decided, stores);
     }
-    if (stores.empty()) return {std::move(split), std::move(known), std::move(decided)};
+    if (stores.empty()) {
+      MaskedFunction masked;
+      if (!kernel::wants_flat(limits_)) masked = mask_stored(f, known.partition);
+      if (!masked.function.nodes.empty()) {
+        move_to(masked, known, decided);
+        split = std::move(masked.function);
+      }
+      return {std::move(split), std::move(known), std::move(decided)};
+    }
     split = with(f, stores, &decided);
   }
 }
