@@ -4,6 +4,7 @@
 #include "base/contains.h"
 #include "base/hash.h"
 #include "compile/explain_plan.h"
+#include "compile/fuse_demand.h"
 #include "compile/pass_list.h"
 #include "compile/region_cache.h"
 #include "rules/saturate.h"
@@ -524,6 +525,25 @@ const RegionPlan* choose_plan(const PlanState& state, const KnownRegion& searche
 
 } // namespace
 
+namespace {
+
+/// At most so many points have the loops of its terms, each on its own.
+double points_of(const Function& f, const FunctionRegion& region) {
+  double points = 0;
+  for (const NodeId id : region.nodes) {
+    const auto* fold = std::get_if<FoldAttr>(&f[id].attr);
+    if (fold)
+      points += count(fold->space);
+    else if (f[id].kind == NodeKind::map)
+      points += count(f[id].type().shape);
+  }
+  return points;
+}
+
+} // namespace
+
+/// Regions come by the points of their loops, all of one structure together: where the work does not suffice
+/// for all, it goes to those that take most time.
 Result<void> search_regions(PlanState& state, FunctionPlan& f) {
   if (!state.rules.on || state.partitioner || f.role == FunctionRole::check) return {};
   const auto start = std::chrono::steady_clock::now();
@@ -538,41 +558,56 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
   if (state.rules.set->max_error() > 0) size.nodes = nodes_with_tiles;
   const rules::Regions regions = rules::cut_regions(flat, size);
   struct Kind {
-    std::shared_ptr<const RegionResult> result;
-    const RegionPlan* plan = nullptr; // of the result
+    size_t region = 0; // the first of its structure
     size_t report = 0;
+    double points = 0;                // of all its regions
+    KnownRegion searched = {};        // without a result: not searched
+    const RegionPlan* plan = nullptr; // of the result
   };
-  std::map<size_t, Kind> kinds;
+  std::vector<Kind> kinds;
+  std::map<size_t, size_t> numbers; // by the kind of a region
+  for (size_t r = 0; r < regions.regions.size(); ++r) {
+    const FunctionRegion& region = regions.regions[r];
+    if (region.nodes.size() < fewest_nodes && !state.rules.choose) continue;
+    const auto [at, fresh] = numbers.try_emplace(region.kind, kinds.size());
+    if (fresh) {
+      kinds.push_back({.region = r, .report = state.regions.size()});
+      state.regions.push_back({.nodes = region.nodes.size(), .instances = 0});
+    }
+    ++state.regions[kinds[at->second].report].instances;
+    kinds[at->second].points += points_of(*f.function, region);
+  }
+  std::vector<Kind*> order;
+  for (Kind& kind : kinds) order.push_back(&kind);
+  std::ranges::stable_sort(order, std::greater(), [](const Kind* kind) { return kind->points; });
+  for (Kind* kind : order) {
+    const FunctionRegion& region = regions.regions[kind->region];
+    RegionReport& report = state.regions[kind->report];
+    const RegionLimits limits = RegionLimits::of(left);
+    if (limits.none() && !state.rules.choose) {
+      report.outcome = "earlier regions took all work";
+      continue;
+    }
+    kind->searched = search_region(state, flat, regions.regions[region.kind], limits, stop);
+    left -= std::min(left, kind->searched.result->report.work);
+    const size_t instances = report.instances;
+    report = kind->searched.result->report;
+    report.instances = instances;
+    report.cached = kind->searched.known;
+    report.lines = origins(*f.function, region.nodes);
+    kind->plan = choose_plan(state, kind->searched, report);
+    if (state.rules.texts)
+      write_texts(*region_function(flat, region), kind->plan ? &*kind->plan->fragment : nullptr, report);
+  }
   rules::FunctionWriter writer(*f.function);
   bool replaced = false;
   for (const FunctionRegion& region : regions.regions) {
-    if (region.nodes.size() < fewest_nodes && !state.rules.choose) continue;
-    const auto [at, fresh] = kinds.try_emplace(region.kind);
-    Kind& kind = at->second;
-    if (fresh) {
-      const RegionLimits limits = RegionLimits::of(left);
-      if (limits.none() && !state.rules.choose) {
-        kind.report = state.regions.size();
-        state.regions.push_back({.nodes = region.nodes.size(), .outcome = "earlier regions took all work"});
-        continue;
-      }
-      const KnownRegion searched = search_region(state, flat, regions.regions[region.kind], limits, stop);
-      kind.result = searched.result;
-      left -= std::min(left, kind.result->report.work);
-      kind.report = state.regions.size();
-      RegionReport& report = state.regions.emplace_back(kind.result->report);
-      report.cached = searched.known;
-      report.lines = origins(*f.function, region.nodes);
-      kind.plan = choose_plan(state, searched, report);
-      if (state.rules.texts)
-        write_texts(*region_function(flat, region), kind.plan ? &*kind.plan->fragment : nullptr, report);
-    } else {
-      ++state.regions[kind.report].instances;
-    }
-    if (!kind.plan) continue;
+    const auto number = numbers.find(region.kind);
+    const RegionPlan* plan = number == numbers.end() ? nullptr : kinds[number->second].plan;
+    if (!plan) continue;
     std::vector<NodeId> instance = region.leaves; // by node of the region's function
     instance.insert(instance.end(), region.nodes.begin(), region.nodes.end());
-    writer.place(*kind.plan->fragment, instance);
+    writer.place(*plan->fragment, instance);
     replaced = true;
   }
   if (!replaced) return {};
