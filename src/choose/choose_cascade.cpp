@@ -52,7 +52,8 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
   for (int a : kept) {
     const Expr symbol = axis_at(a).symbol;
     bool everywhere = symbol.is_symbol(), used_again = true;
-    for (auto& s : nests_.cone.stages) everywhere &= contains(s.axes, a) && s.ordered.empty();
+    for (auto& s : nests_.cone.stages)
+      everywhere &= (contains(s.axes, a) || transposed_.contains(s.name)) && s.ordered.empty();
     for (size_t i = 0; i < parts; i++)
       if (contains(fold.components[i].axes, t.wide))
         for (Expr e : index_exprs(fold.components[i].body)) used_again &= !depends_on(e, symbol);
@@ -136,6 +137,15 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
   return made;
 }
 
+/// Is it read along the reduction, element by element, and along the lanes with large steps?
+bool DefaultScheduler::lies_across(const Formula& f, const Tuple& t) const {
+  const Expr lanes = axis_at(t.lanes).symbol, reduced = axis_at(t.reduced).symbol;
+  return f.kind == FormulaKind::load && f.guard.is_constant(1) &&
+         value_at(f.value).role != ValueRole::interior && varies(f.index, lanes) &&
+         step_of(nests_.cone, f.value, f.index, lanes) != Step::contiguous &&
+         step_of(nests_.cone, f.value, f.index, reduced) == Step::contiguous;
+}
+
 /// A body that transforms read again is computed in each stage of the cascade: where it is made of
 /// one finished sum, that sum's stage does it.
 void DefaultScheduler::finish_sums(const Tuple& t) {
@@ -159,6 +169,26 @@ void DefaultScheduler::finish_sums(const Tuple& t) {
   }
 }
 
+/// What the stages of tiles read from memory across the lanes (a row of a mask for each lane) is transposed
+/// in a copy of the tile.
+void DefaultScheduler::transpose_tiles(const Tuple& t) {
+  std::vector<std::string> values;
+  for (int s = 0; s <= t.stage; s++)
+    visit_stage(stage(s), [&](const Formula& f) {
+      if (!lies_across(f, t)) return;
+      if (const std::string& name = value_at(f.value).name; !contains(values, name)) values.push_back(name);
+    });
+  for (const std::string& value : values) {
+    const std::string copy = nests_.free_name(value + ".lanes");
+    Attempt attempt = begin();
+    const size_t axes = nests_.cone.axes.size();
+    if (try_add(DirectiveKind::stage, {value, copy}) && nests_.cone.axes.size() == axes)
+      transposed_.insert(stage(nests_.stage(copy)).name);
+    else
+      undo(std::move(attempt));
+  }
+}
+
 bool DefaultScheduler::cascade_tiles() {
   if (!tuple()) return false;
   units(false); // the sums that the tuple reads
@@ -166,6 +196,7 @@ bool DefaultScheduler::cascade_tiles() {
     finish_sums(*tuple());
   else
     keep_weights(*tuple());
+  transpose_tiles(*tuple());
   const std::optional<Tuple> t = tuple();
   if (!t) return false;
   const std::string fold = t->folds[0];
@@ -361,7 +392,8 @@ void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops&
     if (inner.empty()) continue;
     const bool later = !shared || !f.written;
     if (ask(s, "ahead", 1, {0}) > 0)
-      try_add(DirectiveKind::prefetch, {f.stage, f.value, loops.blocks, inner}, {later});
+      try_add(DirectiveKind::prefetch,
+              {f.stage, f.value, nest(s).find(loops.tiles) ? loops.tiles : loops.blocks, inner}, {later});
   }
   if (sum < 0) return;
   std::set<int> read;

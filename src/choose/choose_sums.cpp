@@ -14,6 +14,8 @@
 #include "base/settings.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
+#include "cone/result_conditions.h"
+#include "expr/share.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
@@ -162,6 +164,30 @@ bool DefaultScheduler::sum_in_parts() {
   if (!distributed.empty()) add(DirectiveKind::parallel, {name, distributed});
   summed_.insert(name);
   return true;
+}
+
+/// A sum of tiles of which no result is read, as a mask hides them all, is not made.
+void DefaultScheduler::skip_hidden_tiles(int s) {
+  const Stage& st = stage(s);
+  const auto conditions = result_conditions(st);
+  if (conditions.empty() || on_tiles(s)) return;
+  std::vector<std::pair<Expr, double>> axes;
+  for (int a : st.axes) {
+    const int64_t points = axis_at(a).extent.range().high;
+    axes.emplace_back(axis_at(a).symbol, points == unbounded_high ? double(1 << 20) : double(points));
+  }
+  Expr all = 1;
+  for (const Expr e : conditions) all = logical_and(all, e);
+  constexpr double most_read = 0.9; // beyond it asking costs about what it saves
+  if (share_of(all, axes) > most_read) return;
+  const auto& loops = nest(s).loops;
+  for (size_t i = loops.size(); i-- > 0;) {
+    if (loops[i].kind != LoopKind::serial || !loops[i].symbol.is_symbol()) continue;
+    const std::string innermost = loops[i].name;
+    if (loop_reduces(s, loops[i]) && !nest(s).bounds.contains(innermost))
+      try_add(DirectiveKind::predicate_bound, {st.name, innermost});
+    return;
+  }
 }
 
 /// Sums whose additions form a longer chain are made in blocks. A chain goes through the serial loops of

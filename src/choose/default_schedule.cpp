@@ -289,6 +289,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       if (!summed_.contains(stage(int(s)).name)) loops(int(s), {});
       blocked_sums(int(s));
+      skip_hidden_tiles(int(s));
     }
     return std::move(schedule_);
   }
@@ -348,7 +349,10 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   if (!common.empty() && batched_.empty() && rolled_.empty()) read_ahead(common.back());
   if (!common.empty() && !batched_.empty()) next_batches(common.back());
   streams();
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) blocked_sums(int(s));
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    blocked_sums(int(s));
+    skip_hidden_tiles(int(s));
+  }
   return std::move(schedule_);
 }
 

@@ -92,6 +92,9 @@ private:
   };
   std::optional<Tuple> tuple() const;
   std::vector<std::pair<std::string, std::vector<std::string>>> copies_for(const Tuple& tuple);
+  bool lies_across(const Formula& f, const Tuple& t) const;
+  void transpose_tiles(const Tuple& t);
+  std::set<std::string> transposed_; // copies of tiles, made in the loops of what reads them
   void finish_sums(const Tuple& tuple);
   bool cascade_tiles();
   struct WordProduct {
@@ -144,6 +147,7 @@ private:
   Result<LongSum> long_sum(int s) const;
   bool sum_in_parts();
   void blocked_sums(int s);
+  void skip_hidden_tiles(int s);
   void read_results();
   void epilogues();
   void windows();

@@ -3,6 +3,7 @@
 #include "base/contains.h"
 #include "choose/axis_use.h"
 #include "cone/formula.h"
+#include "cone/result_conditions.h"
 #include "expr/share.h"
 #include <algorithm>
 #include <cmath>
@@ -191,7 +192,9 @@ double share_of_loops(const Nests& nests, size_t s, const ExprMap<int64_t>& size
     const ConeAxis& axis = nests.cone.axes[size_t(a)];
     axes.emplace_back(axis.symbol, trips_of(axis.extent, sizes));
   }
-  return share_of(logical_and(stage.domain, stage.needed), axes);
+  Expr condition = logical_and(stage.domain, stage.needed);
+  for (const Expr e : result_conditions(stage)) condition = logical_and(condition, e);
+  return share_of(condition, axes);
 }
 
 std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limits,

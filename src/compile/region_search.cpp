@@ -4,6 +4,7 @@
 #include "base/contains.h"
 #include "base/hash.h"
 #include "compile/explain_plan.h"
+#include "compile/fuse_demand.h"
 #include "compile/pass_list.h"
 #include "compile/region_cache.h"
 #include "rules/saturate.h"
@@ -44,8 +45,6 @@ constexpr uint64_t most_candidates = 4000;
 constexpr uint64_t work_of_row = 10, work_of_candidate = 4, work_of_judged = 12000;
 /// Of the e-graph of a region: what explodes beyond it ends with what is there.
 constexpr uint64_t most_rows = 20000;
-/// Fewer nodes than these have nothing to choose between.
-constexpr size_t fewest_nodes = 3;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -432,15 +431,6 @@ std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const 
   return out;
 }
 
-/// A long segment was cut where many values go on (of a butterfly, which is one kernel): a search of a part
-/// takes all of them for stored.
-bool is_torn(const FunctionRegion& region, const Function& f) {
-  constexpr ptrdiff_t most = 16;
-  return std::ranges::count_if(region.roots, [&](NodeId root) {
-           return std::ranges::find(f.results, root, &FunctionResult::value) == f.results.end();
-         }) > most;
-}
-
 bool is_worth_a_search(const FlatFunction& region) {
   return std::ranges::count_if(region.kinds, [](rules::TermKind kind) {
            return kind != rules::TermKind::leaf && kind != rules::TermKind::none;
@@ -488,110 +478,6 @@ KnownRegion search_region(PlanState& state, const FlatFunction& flat, const Func
   auto made = std::make_shared<const RegionResult>(std::move(result));
   if (keeps && !stop()) cache.keep(key, made, *function, state.rules.files);
   return {made, false, key};
-}
-
-namespace {
-
-/// The plan that won by measuring, else the one that estimates prefer; null: the region stays as it is.
-/// `report` tells of it.
-const RegionPlan* choose_plan(const PlanState& state, const KnownRegion& searched, RegionReport& report) {
-  const RegionResult& result = *searched.result;
-  if (result.plans.empty()) return nullptr;
-  size_t taken = state.rules.fewest_bytes ? result.fewest : result.usual;
-  report.fewest_bytes = taken != result.usual;
-  if (result.plans.size() > 1) {
-    for (const RegionPlan& plan : result.plans) report.plans.push_back(plan.report);
-    report.key = state.planner.region_key(searched.key);
-    const auto wrong = [&](size_t k) {
-      return state.planner.is_quarantined(*report.key, plan_text(result.plans[k].report.name));
-    };
-    // What was written is never wrong; of the others the least estimate stands first.
-    if (wrong(taken))
-      for (size_t k = 0; k < result.plans.size(); ++k)
-        if (result.plans[k].report.written || !wrong(k)) {
-          taken = k;
-          break;
-        }
-    if (const auto kept = state.planner.kept(*report.key); kept && !report.fewest_bytes)
-      for (size_t k = 0; k < result.plans.size(); ++k)
-        if (plan_text(result.plans[k].report.name) == *kept) {
-          taken = k;
-          report.measured = true;
-        }
-  }
-  report.taken = taken;
-  const RegionPlan& plan = result.plans[taken];
-  report.estimate_s = plan.report.estimate_s;
-  report.kernels = plan.fragment ? plan.report.kernels : 0;
-  report.stored_bytes = plan.report.stored_bytes;
-  if (plan.fragment)
-    report.outcome.clear();
-  else if (report.measured)
-    report.outcome = "no plan is faster by measuring";
-  return plan.fragment ? &plan : nullptr;
-}
-
-} // namespace
-
-Result<void> search_regions(PlanState& state, FunctionPlan& f) {
-  if (!state.rules.on || state.partitioner || f.role == FunctionRole::check) return {};
-  const auto start = std::chrono::steady_clock::now();
-  const std::function<bool()> stop = [&] {
-    return state.rules.seconds > 0 && seconds_since(start) > state.rules.seconds;
-  };
-  uint64_t left = state.rules.work;
-  const FlatFunction flat(state.module, *f.function);
-  rules::RegionLimits size;
-  // Tiles of windows bring axes of their own, and there are only so many.
-  constexpr size_t nodes_with_tiles = 24;
-  if (state.rules.set->max_error() > 0) size.nodes = nodes_with_tiles;
-  const rules::Regions regions = rules::cut_regions(flat, size);
-  struct Kind {
-    std::shared_ptr<const RegionResult> result;
-    const RegionPlan* plan = nullptr; // of the result
-    size_t report = 0;
-  };
-  std::map<size_t, Kind> kinds;
-  rules::FunctionWriter writer(*f.function);
-  bool replaced = false;
-  for (const FunctionRegion& region : regions.regions) {
-    const bool small = region.nodes.size() < fewest_nodes;
-    if ((small || is_torn(region, flat.function)) && !state.rules.choose) continue;
-    const auto [at, fresh] = kinds.try_emplace(region.kind);
-    Kind& kind = at->second;
-    if (fresh) {
-      const RegionLimits limits = RegionLimits::of(left);
-      if (limits.none() && !state.rules.choose) {
-        kind.report = state.regions.size();
-        state.regions.push_back({.nodes = region.nodes.size(), .outcome = "earlier regions took all work"});
-        continue;
-      }
-      const KnownRegion searched = search_region(state, flat, regions.regions[region.kind], limits, stop);
-      kind.result = searched.result;
-      left -= std::min(left, kind.result->report.work);
-      kind.report = state.regions.size();
-      RegionReport& report = state.regions.emplace_back(kind.result->report);
-      report.cached = searched.known;
-      report.lines = origins(*f.function, region.nodes);
-      kind.plan = choose_plan(state, searched, report);
-      if (state.rules.texts)
-        write_texts(*region_function(flat, region), kind.plan ? &*kind.plan->fragment : nullptr, report);
-    } else {
-      ++state.regions[kind.report].instances;
-    }
-    if (!kind.plan) continue;
-    std::vector<NodeId> instance = region.leaves; // by node of the region's function
-    instance.insert(instance.end(), region.nodes.begin(), region.nodes.end());
-    writer.place(*kind.plan->fragment, instance);
-    replaced = true;
-  }
-  if (!replaced) return {};
-  Boundaries boundaries;
-  Function made = writer.finish(&boundaries.partition, &boundaries.decided);
-  if (std::ranges::none_of(boundaries.decided, [](bool d) { return d; })) boundaries = {};
-  f.function = &state.keep(std::move(made));
-  f.boundaries = std::move(boundaries);
-  return {};
 }
 
 } // namespace luminal::compile

@@ -26,7 +26,9 @@ struct RegionFunction {
   std::unique_ptr<rules::FlatFunction> flat; ///< of the module's entry
   std::vector<NodeId> roots;
 };
-/// Fewer nodes have nothing to choose between. `region`: a region's function.
+/// Fewer nodes than these have nothing to choose between.
+inline constexpr size_t fewest_nodes = 3;
+/// `region`: a region's function.
 bool is_worth_a_search(const rules::FlatFunction& region);
 std::unique_ptr<RegionFunction> region_function(const rules::FlatFunction& flat,
                                                 const rules::FunctionRegion& region);

@@ -24,8 +24,8 @@ struct RuleOptions {
   bool on = true;
   RuleChoice choice = {};
   std::shared_ptr<const RuleSet> set = {}; ///< of the choice; null: it is made when it is needed
-  /// Of one module, in counted work: a unit takes about a microsecond of one core. Regions come in order,
-  /// each with what the earlier ones have left, whether these were searched or known.
+  /// Of one module, in counted work: a unit takes about a microsecond of one core. Regions come by the points
+  /// of their loops, each with what those before it have left, whether these were searched or known.
   uint64_t work = 100'000;
   /// Ends the search, and report() says where. 0: never, so that what is found does not vary with the
   /// machine's other work.

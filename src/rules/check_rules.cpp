@@ -222,7 +222,7 @@ RuleCheck check_rules(RegionTerms& terms, const RuleCase& test, Comparison compa
 }
 
 std::span<const std::string_view> rules_that_hide() {
-  static constexpr std::string_view names[] = {"mask-add", "mask-mul", "mask-out", "mask-out2"};
+  static constexpr std::string_view names[] = {"mask-add", "mask-mul", "mask-out", "mask-out2", "mask-exp"};
   return names;
 }
 

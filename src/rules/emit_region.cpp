@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "ir/user_ops.h"
+#include "rules/fold_domain.h"
 #include "rules/form_edits.h"
 #include "rules/monoids.h"
 #include "rules/number_constant.h"
@@ -60,9 +61,10 @@ public:
 private:
   /// What is known of a class.
   struct Class {
-    NodeId node = absent;   // of V: in its natural form; of F: the tuple
-    uint32_t form = absent; // natural; of a fold or scan: of its space
-    NodeId home = absent;   // the node that it comes from
+    NodeId node = absent;     // of V: in its natural form; of F: the tuple
+    uint32_t form = absent;   // natural; of a fold or scan: of its space
+    NodeId home = absent;     // the node that it comes from
+    uint32_t wanted = absent; // of V and F without a home: the form of a reader
     bool needed = false;
     bool has_axes = false;
     AxisSet axes;                                    // that the chosen term varies with
@@ -132,7 +134,13 @@ private:
     while (!stack.empty()) {
       const ClassId c = stack.back();
       stack.pop_back();
-      for_each_operand(row(c), need);
+      const RowView r = row(c);
+      const uint32_t form = classes_[c].home != absent ? e_.forms[classes_[c].home] : classes_[c].wanted;
+      for_each_operand(r, [&](ClassId x) {
+        if (r.op != ops().view && r.op != ops().fold && r.op != ops().scan && classes_[x].wanted == absent)
+          classes_[x].wanted = form;
+        need(x);
+      });
     }
   }
 
@@ -191,7 +199,9 @@ private:
     Form form;
     if (home != absent && e_.forms[home] != absent)
       form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], axes);
-    else
+    else if (classes_[c].wanted != absent)
+      form = filtered(t_.forms[classes_[c].wanted], axes);
+    if (home == absent || e_.forms[home] == absent)
       for_each_operand(row(c), [&](ClassId x) { join(form, x, axes); });
     append_missing(form, axes);
     return t_.forms.id(form);
@@ -449,45 +459,15 @@ private:
     Form form;
     if (home != absent)
       form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], needed);
-    else
-      for_each_operand(row(c), [&](ClassId x) { join(form, x, needed); });
+    else if (classes_[c].wanted != absent)
+      form = filtered(t_.forms[classes_[c].wanted], needed);
+    if (home == absent) for_each_operand(row(c), [&](ClassId x) { join(form, x, needed); });
     append_missing(form, needed);
     form = cut(form, over);
     kept = home != absent && form == t_.forms[e_.forms[home]];
     return form;
   }
 
-  struct Domain {
-    ClassId condition = absent;
-    std::vector<ClassId> bodies;
-  };
-  /// The condition outside of which a point changes no result: bodies that it selects are at the
-  /// identity there, and transforms make the identity of the others.
-  Domain domain_of(const Monoid& monoid, const std::vector<ClassId>& bodies) {
-    Domain out{absent, bodies};
-    std::vector<bool> selected(bodies.size());
-    for (size_t k = 0; k < bodies.size(); ++k) {
-      const RowView r = row(bodies[k]);
-      std::vector<ClassId> xs;
-      if (t_.row_of(r.op) == Op::select || is_select(r))
-        for_each_operand(r, [&](ClassId x) { xs.push_back(x); });
-      if (xs.size() != 3 || row(xs[0]).op != ops().index) continue;
-      const RowView other = row(xs[2]);
-      if (other.op != ops().number || !(t_.numbers[other.args()[0]] == identity(monoid, int(k)))) continue;
-      if (out.condition == absent) out.condition = xs[0];
-      if (xs[0] != out.condition) continue;
-      out.bodies[k] = xs[1];
-      selected[k] = true;
-    }
-    for (size_t k = 0; k < bodies.size(); ++k)
-      if (!selected[k] && !vanishes(monoid, int(k), selected)) return {absent, bodies};
-    return out;
-  }
-  bool is_select(const RowView& r) const {
-    if (r.op != ops().op) return false;
-    const auto* map = std::get_if<MapAttr>(&t_.payloads[r.args()[0]].attr);
-    return map && map->user_op.empty() && map->op == Op::select;
-  }
   std::vector<ClassId> bodies_of(const RowView& r) {
     std::vector<ClassId> out;
     for (const Value v : t_.items(r.args()[2])) out.push_back(leader(v));
@@ -497,10 +477,12 @@ private:
   void fold(ClassId c, const RowView& r) {
     const Monoid monoid = t_.monoid_of(r.args()[0]);
     const AxisSet over_axes = t_.sets[r.args()[1]];
-    const Domain domain = domain_of(monoid, bodies_of(r));
+    const FoldDomain domain = domain_of(
+        t_, monoid, bodies_of(r), [this](ClassId x) { return row(x); }, options_.domains_of_classes);
     AxisSet needed = over_axes;
     for (const ClassId x : domain.bodies) needed |= axes_of(x);
-    if (domain.condition != absent) needed |= axes_of(domain.condition);
+    const Expr where = domain.condition ? t_.iotas[*domain.condition].value : Expr(1);
+    needed |= t_.axes.read_by(where);
     bool kept = false;
     const Form space = space_of(c, needed, over_axes, kept);
     const FoldAttr* had =
@@ -510,8 +492,7 @@ private:
     for (size_t d = 0; d < space.rank(); ++d)
       if (!space.dim(d).empty() && over_axes.contains(space.dim(d)[0])) fold.reduced.push_back(int(d));
     if (had) fold.reduced = had->reduced;
-    if (domain.condition != absent)
-      fold.where = over(t_.iotas[row(domain.condition).args()[0]].value, laid(form));
+    if (domain.condition) fold.where = over(where, laid(form));
     std::vector<NodeId> inputs;
     for (size_t k = 0; k < domain.bodies.size(); ++k) {
       fold.body_axes.push_back(
@@ -589,7 +570,8 @@ Fragment emit_all_terms(RegionTerms& terms, const Entered& entered, const Choice
                         std::vector<TermPair>& pairs) {
   Choice all = choice;
   const std::vector<ExtraTerm> extras = add_other_terms(terms, all);
-  return Emitter(terms, entered, all, {.keep_forms = false}).run_all(extras, pairs);
+  return Emitter(terms, entered, all, {.keep_forms = false, .domains_of_classes = false})
+      .run_all(extras, pairs);
 }
 
 Fragment emit(RegionTerms& terms, const Entered& entered, const Choice& choice, const EmitOptions& options) {

@@ -31,6 +31,8 @@ struct EmitOptions {
   /// Values keep dimensions along which they do not vary, where their nodes had them. Without it
   /// they are computed once, at the axes that they vary with.
   bool keep_forms = true;
+  /// A fold takes the domain that any term of its bodies shows (rules/fold_domain.h).
+  bool domains_of_classes = true;
 };
 
 /// The roots of the region over its leaves.

@@ -51,6 +51,8 @@ constexpr GuardInfo guards[] = {
     {"exchange-pays", "Info Info Info Axes Axes", chooses, "the exchanged sums go through no more points"},
     {"holes-free", "Infos Axes", proves, "the integers that a view reads vary with none of the axes"},
     {"free-of-place", "Info Place", proves, "it varies with no axis that the place reads"},
+    {"holds-for-some", "Iota Axes", proves,
+     "the condition holds at a point along the one axis, whatever the others"},
     {"off", "Place Info", proves, "the place moves only axes that the value does not vary with"},
     // of payloads
     {"is", "Number f64", proves, "the number has this value; zeros of either sign are alike"},

@@ -54,6 +54,7 @@ void PassCost::start_cone() {
   largest_read_ = 0;
   in_order_ = 0;
   depth_ = 0;
+  share_ = 1;
   fold_ = nullptr;
   infinite_ = false;
 }
@@ -83,6 +84,7 @@ bool PassCost::visit(uint32_t c, LoopAxes loops) {
 }
 
 void PassCost::add_work(LoopAxes axes, double time) {
+  time *= share_;
   for (Work& w : work_)
     if (w.axes == axes) {
       w.time += time;
@@ -176,6 +178,8 @@ void PassCost::collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool 
       add_work(all, 2 * p_.volume(all) * bits(p_.dtypes[c]) / 8 * rates_.l3_byte);
     }
     double steps = 0;
+    const double share_around = share_;
+    share_ *= tuple.share;
     for (uint32_t i = 0; i < tuple.component_count; ++i) {
       const LoopComponent& component = p_.components[p_.components_of_rows[tuple.first_component + i]];
       const bool far = depth_ > 0 && is_product(component.body); // of a product in a product
@@ -187,6 +191,7 @@ void PassCost::collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool 
     const LoopRow* const around = std::exchange(fold_, &tuple);
     for (const uint32_t x : bodies) collect(x, loops | tuple.over, views, false);
     fold_ = around;
+    share_ = share_around;
     if (!tuple.written_out) --depth_;
     return;
   }
@@ -244,6 +249,8 @@ Pass PassCost::build_folds(std::span<const uint32_t> folds) {
     }
   }
   fold_ = &look(folds[0]);
+  share_ = 0; // the loops run where one of the folds combines
+  for (const uint32_t f : folds) share_ = std::max(share_, look(f).share);
   for (const uint32_t number : union_) collect(p_.components[number].body, over, nullptr, false);
 
   // The outer items: an axis that not all of the heavy work varies with is cut into tiles, and the
@@ -258,6 +265,7 @@ Pass PassCost::build_folds(std::span<const uint32_t> folds) {
     add_work(outer, volume * steps * rates_.point);
     heaviest = std::max(heaviest, p_.volume(outer));
   }
+  share_ = 1;
   LoopAxes common = ~LoopAxes(0), shared = ~LoopAxes(0), all = 0;
   for (const uint32_t number : union_) {
     const LoopAxes outer = p_.components[number].axes & ~over;

@@ -176,6 +176,7 @@ private:
   double largest_read_ = 0;       ///< elements of the largest operand
   const LoopRow* fold_ = nullptr; ///< in whose body is what is collected
   int depth_ = 0;                 ///< folds between the pass's own and what is collected
+  double share_ = 1;              ///< of their points, at which the folds around what is collected combine
   bool infinite_ = false;
   LoopAxes in_order_ = 0; ///< axes that a scan makes sequential
 

@@ -208,7 +208,24 @@ private:
     }
     return {};
   }
+  /// Is there, whatever the other axes, a point along the one axis where the condition holds? The first and
+  /// the last point are asked, and those that the other symbols of the condition count.
+  bool holds_for_some(Expr condition, const AxisSet& k) const {
+    if (k.size() != 1) return false;
+    AxisId axis = 0;
+    k.for_each([&](AxisId x) { axis = x; });
+    const Expr symbol = t_.axes.symbol(axis), n = t_.axes.extent(axis);
+    if (!symbol.is_symbol() || prove(lt(0, n)) != Truth::yes) return false;
+    std::vector<Expr> points = symbols_of(condition);
+    points.insert(points.begin(), {Expr(0), n - 1});
+    return std::ranges::any_of(points, [&](Expr at) {
+      return at != symbol && prove(le(0, at)) == Truth::yes && prove(lt(at, n)) == Truth::yes &&
+             prove(substitute(condition, {{symbol, at}})) == Truth::yes;
+    });
+  }
   void add_prefixes() {
+    guard("holds-for-some", {"Iota", "Axes"},
+          [this](Args a) { return holds_for_some(t_.iotas[a[0]].value, axes(a[1])); });
     make("prefix-along", {"Iota", "Axes"}, "Along", [this](Args a) -> std::optional<Value> {
       const auto p = prefix_of(t_.iotas[a[0]].value, axes(a[1]));
       return p ? std::optional(t_.alongs.id(p->along)) : std::nullopt;

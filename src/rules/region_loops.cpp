@@ -2,6 +2,7 @@
 #include "rules/region_loops.h"
 #include "base/check.h"
 #include "ir/user_ops.h"
+#include "rules/fold_domain.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -428,6 +429,11 @@ void RegionLoops::read_tuples() {
       numbers.push_back(component(monoid, i, numbers, children[size_t(i)]));
     row.first_component = uint32_t(components_of_rows.size());
     row.component_count = uint32_t(numbers.size());
+    if (row.kind == LoopKind::fold) {
+      std::vector<ClassId> bodies;
+      for (const uint32_t c : children) bodies.push_back(engine.class_of[c]);
+      row.share = domain_of(terms, monoid, bodies, {}, true, extent_).share;
+    }
     components_of_rows.insert(components_of_rows.end(), numbers.begin(), numbers.end());
   }
 }

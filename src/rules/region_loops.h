@@ -47,6 +47,7 @@ struct LoopRow {
   bool written_out = false; ///< fold: over a few points, with entries of a constant matrix
   bool compares = false;    ///< map: of two floats, whether they are equal or in order
   bool twin = false;        ///< an earlier row of the class is the same with its operands exchanged
+  double share = 1;         ///< fold: of its points, at which it combines anything (rules/fold_domain.h)
 };
 
 /// A component of a tuple. Equal ones (operation, transform, body, and so for all that they read)

@@ -1,6 +1,8 @@
 // schedule/lower_tile.cpp -- the loops of a tile, and the three phases of a fold: start, reduction,
 // finish.
 #include "base/check.h"
+#include "cone/formula.h"
+#include "cone/result_conditions.h"
 #include "ir/identity.h"
 #include "schedule/lowering.h"
 #include <algorithm>
@@ -170,7 +172,8 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
   }
   const Assumed before = l_.assumed_;
   std::optional<Lowering::Interval2> ragged; // ends of the domain stand apart from what is inside of it
-  if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
+  const bool bounded = l_.n_.stages[size_t(stage_)].bounds.contains(loop.name);
+  if (bounded)
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
       begin = begin_within(max(begin, r->some_begin), loop.extent);
       end = min(end, r->some_end);
@@ -228,7 +231,30 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
     if (prove(le(end, middle)) != Truth::yes) append(out, part(rest, middle, end));
   }
   l_.assumed_ = before;
+  const Expr read = bounded ? some_result_is_read(state) : Expr(1);
+  if (!read.is_constant(1)) out = {if_then(read, std::move(out))};
   return out;
+}
+
+/// Do the maps on finished folds read one of the results that the loops which are not open yet make?
+Expr StageLowering::some_result_is_read(const State& state) const {
+  Expr all = 1;
+  for (const Expr condition : result_conditions(s_)) {
+    if (const Expr sides[] = {condition}; !holes_of(l_.n_.cone, sides).empty()) continue;
+    const Expr gap = substitute(condition.args()[1], state.nest.axis_values) -
+                     substitute(condition.args()[0], state.nest.axis_values);
+    ExprMap<Expr> most;
+    bool linear = true;
+    for (const StageLoop* l : unopened(state, gap)) {
+      const auto c = coefficient_of(gap, l->symbol);
+      linear = linear && c && c->is_constant();
+      if (linear) most[l->symbol] = c->value() > 0 ? max(l->extent - 1, 0) : Expr(0);
+    }
+    if (!linear) continue;
+    const Expr some = lt(0, substitute(gap, most));
+    if (prove(some) != Truth::yes) all = logical_and(all, some);
+  }
+  return all;
 }
 
 // ---- the three phases of a fold ----

@@ -213,6 +213,7 @@ private:
                  const std::function<Body(const State&, Expr, Expr)>& trips);
   void check_blocks();
   Body reduction(const State& state);
+  Expr some_result_is_read(const State& state) const;
   Body finish(const State& state);
 
   bool reduces(const StageLoop& loop) const; // along an axis that a fold of this stage reduces

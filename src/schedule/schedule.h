@@ -39,7 +39,8 @@
 //                                       STAGE.combine in a fixed order (TREE: serial, pairs); parts are
 //                                       contiguous, or distributed in blocks of BLOCK
 //   predicate_split LOOP                full, partial and empty tiles of the domains below LOOP
-//   predicate_bound STAGE LOOP          the loop ends where the domain of the fold does
+//   predicate_bound STAGE LOOP          the loop ends where the domain of the fold does; a serial one of
+//                                       a sum does not run where no result is read
 //   prefetch STAGE VALUE LOOP [INNER] DISTANCE
 //                                       touches what LOOP will read of VALUE, or write to it, DISTANCE
 //                                       trips later; each trip of INNER (of any stage in LOOP) touches

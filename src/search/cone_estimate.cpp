@@ -4,6 +4,7 @@
 #include "cone/formula.h"
 #include "search/limit.h"
 #include <algorithm>
+#include <set>
 
 namespace luminal::search {
 namespace {
@@ -20,9 +21,6 @@ constexpr double call = 300;
 /// An element that is copied, loaded, stored or summed without lanes, and a function that is computed without
 /// them.
 constexpr double lone_element = 1, lone_function = 10;
-/// Vector instructions of a tiled product's point that its multiply-add stands for: an addition, a
-/// product, two loads.
-constexpr double steps_of_point = 3;
 
 double or_usual(double measured, double usual) { return measured > 0 ? measured : usual; }
 
@@ -91,23 +89,25 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
                  const EstimateRates& rates) {
   const KernelWork work = work_of(cone, sizes);
   const auto bound = bound_symbols(cone.symbols, sizes);
-  double tiled = 0, points = 0, apart = 0, functions = 0, steps = work.steps, again = 1, given = 0;
+  double tiled = 0, apart = 0, functions = 0, steps = work.steps, again = 1, given = 0;
   for (size_t v = 0; v < cone.values.size(); v++)
     if (cone.values[v].role == kernel::ValueRole::input) given += work.value_bytes[v];
   if (const auto nests = kernel::largest_nests(cone, schedule)) {
+    const KernelWork scheduled = work_of(*nests, sizes);
+    steps = scheduled.steps;
+    std::set<int> products; // stages
     for (const kernel::TiledFold& fold : kernel::tiled_folds(*nests, limits, bound)) {
       tiled += fold.points * fold.share / std::max(fold.rate, 1e-3);
-      points += fold.points * fold.share;
+      if (const int s = nests->stage(fold.stage); products.insert(s).second)
+        steps -= scheduled.product_steps[size_t(s)];
     }
-    steps = work_of(*nests, sizes).steps;
     apart = kernel::copied_one_by_one(*nests, bound) + kernel::stored_one_by_one(*nests, bound) +
             kernel::loaded_one_by_one(*nests, bound) + kernel::summed_one_by_one(*nests, bound);
     functions = kernel::functions_one_by_one(*nests, bound);
     again = times_read(cone, schedule, *nests, bound, given, rates.l2_bytes);
   }
-  const double arithmetic = tiled * rates.point +
-                            std::max(0.0, steps - steps_of_point * points) * rates.step +
-                            apart * lone_element + functions * lone_function;
+  const double arithmetic = tiled * rates.point + std::max(0.0, steps) * rates.step + apart * lone_element +
+                            functions * lone_function;
   double moved = 0;
   for (size_t v = 0; v < cone.values.size(); v++) {
     const double once = traffic_ns(work.value_bytes[v], rates);

@@ -19,6 +19,10 @@ bool counts(const kernel::Formula& f) {
   return f.op != Op::select || !f.user_op.empty();
 }
 
+bool is_product(const kernel::Formula& f) {
+  return f.kind == kernel::FormulaKind::op && f.user_op.empty() && f.op == Op::mul;
+}
+
 /// Instructions on a vector that compute it, about.
 double steps_of(const kernel::Formula& f) {
   if (f.kind == kernel::FormulaKind::load) return 0.5; // others share it, or it overlaps
@@ -159,6 +163,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
     return out;
   };
   work.value_bytes.assign(cone.values.size(), 0);
+  work.product_steps.assign(cone.stages.size(), 0);
   for (size_t s = 0; s < cone.stages.size(); s++) {
     const kernel::Stage& stage = cone.stages[s];
     const bool tuple = stage.monoid && stage.scan_axis < 0;
@@ -171,6 +176,8 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
       const std::vector<int> axes = c.after ? c.axes : part ? axes_of_terms(stage, c.axes) : stage.axes;
       const double here = points(axes);
       double steps = c.kind != kernel::ComponentKind::map && !c.set ? 1 : 0;
+      const bool fold = c.kind == kernel::ComponentKind::fold;
+      double of_product = fold ? 1 : 0;
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
       std::vector<AxisPart> box;
       for (const int a : stage.axes)
@@ -180,7 +187,12 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
       Shares shares(std::move(box), seen, [&](const kernel::Formula& f, double share) {
         each += share * counts(f);
         const double own = steps_of(f);
-        if (own > 0 && here > 0) steps += share * own * (computed ? computed(s, axes, f, here) / here : 1);
+        if (own > 0 && here > 0) {
+          const double made = share * own * (computed ? computed(s, axes, f, here) / here : 1);
+          steps += made;
+          if (fold && (f.kind == kernel::FormulaKind::load || (&f == c.body.get() && is_product(f))))
+            of_product += made;
+        }
         if (f.kind != kernel::FormulaKind::load) return;
         if (kernel::holes_of(cone, f.index).empty()) {
           whole[size_t(f.value)] = true;
@@ -201,6 +213,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
       }
       work.flops += inside * each * here;
       work.steps += inside * steps * here;
+      work.product_steps[s] += inside * of_product * here;
     }
   }
   for (size_t v = 0; v < cone.values.size(); v++) {

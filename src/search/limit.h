@@ -12,6 +12,8 @@ struct KernelWork {
   /// choices and comparisons are none
   double flops = 0;
   double steps = 0; ///< operations of every type, functions by what computes them
+  /// Of these, by stage: additions of folds, the products that they add, and what these read.
+  std::vector<double> product_steps = {};
   double bytes = 0; ///< arguments, each once; of what is read at indices from memory as much as is asked for
   std::vector<double> value_bytes = {}; ///< of these, by value of the cone
 };

@@ -17,14 +17,9 @@ public:
   explicit Discovery(const std::function<void(Graph&)>& build) {
     Graph g;
     build(g);
-    module_ = parse_module(g.to_string());
-    flat_.emplace(module_, module_.entry());
-    rules::RegionNodes region;
-    for (const FunctionResult& r : module_.entry().results) region.roots.push_back(r.value);
-    entered_ = rules::enter(terms_, *flat_, region).value();
-    report_ = rules::saturate(terms_);
-    EXPECT_EQ(report_.stop, egraph::StopReason::none);
+    saturate(g.to_string());
   }
+  explicit Discovery(const std::string& text) { saturate(text); }
 
   /// Passes over one axis that wait for each other, of the term with the fewest, for the first result.
   int passes() {
@@ -39,6 +34,14 @@ public:
     for (const Node& n : shortest().entry().nodes)
       if (const auto* fold = std::get_if<FoldAttr>(&n.attr)) out.push_back(to_string(fold->monoid));
     return out;
+  }
+  /// Sums of that term that end where a condition of positions does.
+  int sums_with_domains() {
+    int count = 0;
+    for (const Node& n : shortest().entry().nodes)
+      if (const auto* fold = std::get_if<FoldAttr>(&n.attr))
+        count += !fold->where.is_constant(1) && fold->monoid.components()[0].op == Op::add;
+    return count;
   }
   bool has_scan() {
     return std::ranges::any_of(shortest().entry().nodes,
@@ -104,6 +107,16 @@ public:
   }
 
 private:
+  void saturate(const std::string& text) {
+    module_ = parse_module(text);
+    flat_.emplace(module_, module_.entry());
+    rules::RegionNodes region;
+    for (const FunctionResult& r : module_.entry().results) region.roots.push_back(r.value);
+    entered_ = rules::enter(terms_, *flat_, region).value();
+    report_ = rules::saturate(terms_);
+    EXPECT_EQ(report_.stop, egraph::StopReason::none);
+  }
+
   Module module_;
   std::optional<rules::FlatFunction> flat_;
   rules::RegionTerms terms_;
@@ -185,6 +198,47 @@ TEST(Discovery, SoftmaxEntropyAndArgMaxAreOnePass) {
   });
   EXPECT_EQ(d.passes(), 1);
   EXPECT_LT(d.difference(), 1e-9);
+}
+
+// The weights of a causal softmax are 0 above the diagonal, so sums along either axis end there. Where a
+// mask may hide a whole row, its weights are NaN, and no sum leaves them out.
+TEST(Discovery, SumsOfMaskedWeightsEndAtTheMask) {
+  const auto weights_by_columns = [](const std::string& mask) {
+    return R"(fn @main(%q: f32[6, 4], %k: f32[6, 4], %g: f32[6, 3]) {
+  %a = view %q [m: 6, n: 6, d: 4] -> [m, d]
+  %b = view %k [m: 6, n: 6, d: 4] -> [n, d]
+  %p = mul %a, %b
+  %f = fold [m: 6, n: 6, d: 4] over [d] { sum %p[m, n, d] }
+  %s = get %f, 0
+  %c = iota bool [m: 6, n: 6] -> )" +
+           mask + R"(
+  %i = const f32 -inf
+  %j = view %i [m: 6, n: 6] -> []
+  %t = select %c, %s, %j
+  %u = fold [m: 6, n: 6] over [n] { max %t[m, n] }
+  %v = get %u, 0
+  %w = view %v [m: 6, n: 6] -> [m]
+  %d = sub %t, %w
+  %e = exp %d
+  %x = view %e [n: 6, c: 3, m: 6] -> [m, n]
+  %y = view %g [n: 6, c: 3, m: 6] -> [m, c]
+  %z = mul %x, %y
+  %h = fold [n: 6, c: 3, m: 6] over [m] { sum %z[n, c, m] }
+  %o = get %h, 0
+  return o = %o
+}
+)";
+  };
+  for (const char* mask : {"n <= m", "m <= n", "n <= m and m - n < 2"}) {
+    Discovery d(weights_by_columns(mask));
+    EXPECT_EQ(d.sums_with_domains(), 1) << mask;
+    EXPECT_LT(d.difference(), close) << mask;
+  }
+  for (const char* mask : {"n < m", "m < n", "n <= m - 2"}) {
+    Discovery d(weights_by_columns(mask));
+    EXPECT_EQ(d.sums_with_domains(), 0) << mask;
+    EXPECT_LT(d.difference(), close) << mask;
+  }
 }
 
 TEST(Discovery, LinearAttentionIsAPrefixSum) {
