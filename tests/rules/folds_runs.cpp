@@ -124,7 +124,7 @@ void add_label(Inputs& in) {
 
 const Sizes rows_large{{"t", 4096}, {"k", 4096}}, rows{{"t", 6}, {"k", 37}};
 const Sizes heads_large{{"h", 8}, {"i", 2048}, {"j", 2048}, {"d", 64}, {"e", 64}};
-Sizes heads(int64_t queries, int64_t keys) {
+Sizes heads_of(int64_t queries, int64_t keys) {
   return {{"h", 2}, {"i", queries}, {"j", keys}, {"d", 4}, {"e", 5}};
 }
 const Sizes matrix_large{{"t", 2048}, {"e", 2048}, {"f", 2048}}, matrix{{"t", 6}, {"e", 37}, {"f", 5}};
@@ -136,13 +136,13 @@ std::vector<FoldsRun> make_runs() {
 
   add({"softmax", rows_large, rows, 3, 2, .0082, .0082, 2, hard_rows("t k"), 37});
   add({"logsumexp", rows_large, rows, 2, 1, .0041, 0, 2, hard_rows("t k"), 1});
-  add({"attention", heads_large, heads(9, 37), 4, 1, 34, 0, 3, add_attention});
-  add({"attention causal", heads_large, heads(9, 9), 4, 1, 34, 0, 3, add_attention});
-  add({"attention masked rows", heads_large, heads(9, 37), 4, 1, 34, 0, 3, both(add_attention, add_mask),
+  add({"attention", heads_large, heads_of(9, 37), 4, 1, 34, 0, 3, add_attention});
+  add({"attention causal", heads_large, heads_of(9, 9), 4, 1, 34, 0, 3, add_attention});
+  add({"attention masked rows", heads_large, heads_of(9, 37), 4, 1, 34, 0, 3, both(add_attention, add_mask),
        2 * 5});
   add({"attention decode",
        {{"h", 8}, {"i", 1}, {"j", 32768}, {"d", 64}, {"e", 64}},
-       heads(1, 40),
+       heads_of(1, 40),
        4,
        2,
        .26,
@@ -261,7 +261,7 @@ std::vector<FoldsRun> make_runs() {
        0,
        3,
        normal({{"q", "h i d"}, {"k", "g j d"}, {"v", "g j e"}, {"n", "g j"}})});
-  add({"attention gradient", heads_large, heads(9, 37), 9, 4, 67, 1.1, 0,
+  add({"attention gradient", heads_large, heads_of(9, 37), 9, 4, 67, 1.1, 0,
        normal({{"q", "h i d"}, {"k", "h j d"}, {"v", "h j e"}, {"do", "h i e"}})})
       .tolerance = 2e-5;
   add({"cross entropy gradient", words_large, words, 4, 1, 67, 0, 0, word_inputs(1)});
