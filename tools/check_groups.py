@@ -203,7 +203,10 @@ class Reader:
             if before and before[-1] != "::":
                 own = "" in space or bool({"static", "constexpr", "const"} & set(before)) and \
                     not {"inline", "extern"} & set(before)
-                known(name, "declared" if "extern" in before else "variable", own)
+                kind = "declared" if "extern" in before else "variable"
+                known(name, kind, own)
+                for comma in (i for i, word in enumerate(head[:-1]) if word == ","):
+                    known(head[comma + 1], kind, own)
 
     def put(self, space, name, kind, line, own, parameters):
         own = own and self.path.suffix != ".h"

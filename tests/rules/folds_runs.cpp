@@ -122,7 +122,7 @@ void add_label(Inputs& in) {
   in.add("label", "t", [&](Point) { return std::floor(in.uniform(0, in.extent("v"))); });
 }
 
-const Sizes rows_large{{"t", 4096}, {"k", 4096}}, rows{{"t", 6}, {"k", 37}};
+const Sizes rows_large{{"t", 4096}, {"k", 4096}}, rows_small{{"t", 6}, {"k", 37}};
 const Sizes heads_large{{"h", 8}, {"i", 2048}, {"j", 2048}, {"d", 64}, {"e", 64}};
 Sizes heads_of(int64_t queries, int64_t keys) {
   return {{"h", 2}, {"i", queries}, {"j", keys}, {"d", 4}, {"e", 5}};
@@ -134,8 +134,8 @@ std::vector<FoldsRun> make_runs() {
   std::vector<FoldsRun> out;
   const auto add = [&](FoldsRun run) -> FoldsRun& { return out.emplace_back(std::move(run)); };
 
-  add({"softmax", rows_large, rows, 3, 2, .0082, .0082, 2, hard_rows("t k"), 37});
-  add({"logsumexp", rows_large, rows, 2, 1, .0041, 0, 2, hard_rows("t k"), 1});
+  add({"softmax", rows_large, rows_small, 3, 2, .0082, .0082, 2, hard_rows("t k"), 37});
+  add({"logsumexp", rows_large, rows_small, 2, 1, .0041, 0, 2, hard_rows("t k"), 1});
   add({"attention", heads_large, heads_of(9, 37), 4, 1, 34, 0, 3, add_attention});
   add({"attention causal", heads_large, heads_of(9, 9), 4, 1, 34, 0, 3, add_attention});
   add({"attention masked rows", heads_large, heads_of(9, 37), 4, 1, 34, 0, 3, both(add_attention, add_mask),
@@ -150,12 +150,12 @@ std::vector<FoldsRun> make_runs() {
        3,
        add_attention})
       .splits = {{"j", 512, 8}};
-  add({"variance", rows_large, rows, 2, 1, .0041, 0, 3,
+  add({"variance", rows_large, rows_small, 2, 1, .0041, 0, 3,
        offset_rows({1, 1e-2, 3, 1, 1, 10}, {0, .3, -50, 100, 5, 1})})
       .floor = 0;
-  add({"layernorm", rows_large, rows, 3, 2, .0082, .0082, 3,
+  add({"layernorm", rows_large, rows_small, 3, 2, .0082, .0082, 3,
        both(offset_rows({3, 3, 3, 3, 3, 3}, {0, 10, -5, 20, 5, 1}), normal({{"g", "k"}, {"b", "k"}}))});
-  add({"kurtosis", rows_large, rows, 3, 1, .0041, 0, 5,
+  add({"kurtosis", rows_large, rows_small, 3, 1, .0041, 0, 5,
        offset_rows({3, 3, 3, 3, 3, 3}, {20, 20, 20, 20, 20, 20})});
   add({"rmsnorm+matmul", matrix_large, matrix, 2, 1, .002, 0, 2,
        normal({{"x", "t e"}, {"g", "e"}, {"w", "e f"}})});

@@ -170,6 +170,7 @@ class Groups(Tree):
         self.clash("namespace { enum class Part { a, b }; }", part)
         self.clash(part, "int x();", "struct Part {};", "src/expr/a.cpp:4: Part is in")
         self.clash("constexpr int most = 3;", "namespace { const std::vector<int> most{1, 2}; }")
+        self.clash("constexpr int least = f(1, 2), most = 3;", "const int most = 4;")
         self.clash("namespace { int table[] = {1, 2}; }", "namespace { void table(int); }")
         self.fine(part, "namespace { struct Part; int most() { struct Part {}; int most; } }")
         self.fine("const int most = 3;", "int x();", "extern const int most;")
