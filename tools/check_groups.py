@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # tools/check_groups.py -- the files of a folder can be compiled as one (LUMINAL_UNITY).
 #
-# Two .cpp files of one folder of src/ or tests/ may not give one name of one namespace to two things of
-# their own (what stands in an unnamed namespace, is static or is a constant), nor to one of them and to
-# something that headers or other files show. Two functions may share a name where their parameters
-# differ. A macro of a .cpp file is defined in one file of its folder only, or taken back there (#undef).
+# Two .cpp files of one folder of src/, tests/ or python/ may not give one name of one namespace to two
+# things of their own (what stands in an unnamed namespace, is static or is a constant), nor to one of
+# them and to something that headers or other files show. Two functions may share a name where their
+# parameters differ by more than the kind of text or number. A macro of a .cpp file is defined in one
+# file of its folder only, or taken back there (#undef).
 import argparse
 import collections
 import pathlib
@@ -245,7 +246,7 @@ def reached(folder, readers, headers):
 def check(root):
     headers, folders = {}, collections.defaultdict(list)
     for path in tree.files(root, {".h", ".cpp"}):
-        if path.parts[0] in ("src", "include", "tests") and len(path.parts) > 2:
+        if path.parts[0] in ("src", "include", "tests", "python") and len(path.parts) > 2:
             reader = Reader(path, (root / path).read_text(errors="replace"))
             if path.suffix == ".h":
                 headers[path] = reader
