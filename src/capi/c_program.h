@@ -1,7 +1,7 @@
 // capi/c_program.h -- what a luminal_program of the C interface is: a module, its data, its compiled plan.
 #pragma once
 #include "compile/compile.h"
-#include "device/cpu/cpu_device.h"
+#include "device/device.h"
 #include "formats/safetensors.h"
 #include "ir/term.h"
 #include "luminal/c.h"
@@ -24,7 +24,7 @@ struct Given {
 
 /// What the plan runs with; made by compile.
 struct Running {
-  std::shared_ptr<device::CpuDevice> device;
+  std::shared_ptr<device::Device> device;
   std::shared_ptr<const runtime::Executable> executable;
   std::shared_ptr<runtime::Store> store;
   std::unique_ptr<runtime::Context> context;

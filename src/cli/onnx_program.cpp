@@ -1,5 +1,6 @@
 // cli/onnx_program.cpp -- ONNX models: opened with inputs from files, shown, timed.
 #include "cli/onnx_program.h"
+#include "base/clock.h"
 #include "base/print.h"
 #include "base/settings.h"
 #include "base/text.h"
@@ -9,17 +10,12 @@
 #include "tensor/effects.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
-#include <chrono>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iostream>
 
 namespace luminal::cli {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string shape_text(const onnx::ValueData& value) {
   if (!value.has_shape) return "[?]";
@@ -152,9 +148,9 @@ int bench_onnx(const OnnxBench& a) {
   end_on_interrupt();
   TensorFiles files;
   for (const std::string& path : a.inputs) files.add(path);
-  const double start = now();
+  const double start = seconds_now();
   OnnxModel model = open_onnx_model(a.path, files, parse_sizes(a.sizes));
-  const double imported = now();
+  const double imported = seconds_now();
   uint32_t random = 1;
   for (const OnnxValue& input : model.inputs) {
     Tensor tensor = input.tensor;
@@ -181,14 +177,14 @@ int bench_onnx(const OnnxBench& a) {
   }
   Progress progress("bench");
   progress.update(0.1, "compile");
-  const double before = now();
+  const double before = seconds_now();
   model.graph.compile(options);
-  const double compiled = now();
+  const double compiled = seconds_now();
   std::vector<double> seconds;
   for (int repeat = -1; repeat < a.repeats; repeat++) { // the first one is not counted
-    const double begin = now();
+    const double begin = seconds_now();
     model.graph.execute();
-    if (repeat >= 0) seconds.push_back(now() - begin);
+    if (repeat >= 0) seconds.push_back(seconds_now() - begin);
   }
   progress.done(fmt::format("peak memory {}", show_bytes(peak_memory())));
   if (a.report) print_stderr("{}", model.graph.report());

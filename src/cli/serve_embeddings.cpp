@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t most_texts = 2048; // as OpenAI has it
 
-[[noreturn]] void refuse(const std::string& parameter, const std::string& message) {
+[[noreturn]] void refuse_input(const std::string& parameter, const std::string& message) {
   throw ApiError{.message = message, .parameter = parameter};
 }
 
@@ -31,10 +31,10 @@ std::string base64(const std::vector<float>& values) {
 /// Texts, or tokens of them.
 std::vector<Json> inputs_of(const Json& body) {
   const auto input = body.find("input");
-  if (input == body.end()) refuse("input", "input is missing: a text, a list of texts or of tokens");
+  if (input == body.end()) refuse_input("input", "input is missing: a text, a list of texts or of tokens");
   if (input->is_string()) return {*input};
   if (!input->is_array() || input->empty())
-    refuse("input", "input is not a text, a list of texts or of tokens");
+    refuse_input("input", "input is not a text, a list of texts or of tokens");
   if (input->front().is_number_integer()) return {*input};
   return {input->begin(), input->end()};
 }
@@ -51,18 +51,18 @@ EmbeddingService::EmbeddingService(const std::string& folder, int threads)
 
 Json EmbeddingService::answer(const std::string& text) {
   const Json body = Json::parse(text, nullptr, false);
-  if (!body.is_object()) refuse("", "the body is not a JSON object");
+  if (!body.is_object()) refuse_input("", "the body is not a JSON object");
   const auto format = body.find("encoding_format");
   const bool in_base64 = format != body.end() && *format == "base64";
   if (format != body.end() && !in_base64 && *format != "float")
-    refuse("encoding_format", "encoding_format is not \"float\" or \"base64\"");
+    refuse_input("encoding_format", "encoding_format is not \"float\" or \"base64\"");
   const auto wanted = body.find("dimensions");
   if (wanted != body.end() && *wanted != embedder_.width())
-    refuse("dimensions",
-           fmt::format("dimensions is {}, vectors of this model have {}", wanted->dump(), embedder_.width()));
+    refuse_input("dimensions", fmt::format("dimensions is {}, vectors of this model have {}", wanted->dump(),
+                                           embedder_.width()));
   const std::vector<Json> inputs = inputs_of(body);
   if (inputs.size() > most_texts)
-    refuse("input", fmt::format("input has {} texts, at most {} are taken", inputs.size(), most_texts));
+    refuse_input("input", fmt::format("input has {} texts, at most {} are taken", inputs.size(), most_texts));
   Json data = Json::array();
   int64_t tokens = 0;
   const std::lock_guard lock(mutex_);
@@ -73,17 +73,17 @@ Json EmbeddingService::answer(const std::string& text) {
         result = embedder_.embed(inputs[i].get<std::string>());
       } else {
         std::vector<int32_t> ids;
-        if (!inputs[i].is_array()) refuse("input", "input is not a text, a list of texts or of tokens");
+        if (!inputs[i].is_array()) refuse_input("input", "input is not a text, a list of texts or of tokens");
         for (const Json& id : inputs[i]) {
           if (!id.is_number_integer() || id.get<double>() < 0 ||
               id.get<double>() >= embedder_.tokenizer().size())
-            refuse("input", "input is not a text, a list of texts or of tokens");
+            refuse_input("input", "input is not a text, a list of texts or of tokens");
           ids.push_back(id.get<int32_t>());
         }
         result = embedder_.embed_tokens(ids);
       }
     } catch (const Error& error) {
-      refuse("input", error.what());
+      refuse_input("input", error.what());
     }
     tokens += result.tokens;
     Json row{{"object", "embedding"}, {"index", i}};

@@ -1,11 +1,11 @@
 // cli/transcribe.cpp -- luminal transcribe: speech to text with times.
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/model_verbs.h"
 #include "formats/audio.h"
 #include "models/transcriber.h"
-#include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
@@ -25,10 +25,6 @@ struct TranscribeArguments {
   int threads = 0;
   bool json = false, no_times = false, apart = false;
 };
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The keys of openai/whisper, and the file.
 Json as_json(const std::string& file, const Transcript& transcript) {
@@ -79,9 +75,9 @@ int transcribe(TranscribeArguments& a) {
   std::vector<Audio> sounds; // a wrong file is told before the model loads
   for (const std::string& file : a.files) sounds.push_back(open_audio(file).value());
   if (!a.out.empty() && !is_directory(a.out)) throw Error(fmt::format("{}: no such folder", a.out));
-  const double begin = now();
+  const double begin = seconds_now();
   Transcriber transcriber(a.model, a.speech, a.threads);
-  const double loaded = now();
+  const double loaded = seconds_now();
   catch_interrupts();
   Json results = Json::array();
   double seconds = 0;
@@ -119,7 +115,7 @@ int transcribe(TranscribeArguments& a) {
     std::cout << Json{{"model", a.model}, {"results", results}}.dump(2, ' ', false,
                                                                      Json::error_handler_t::replace)
               << std::endl;
-  const double took = now() - loaded;
+  const double took = seconds_now() - loaded;
   print_stderr("load {:.2f} s  {:.1f} s of sound in {:.2f} s ({:.1f} times as fast)  peak {}\n",
                loaded - begin, seconds, took, took > 0 ? seconds / took : 0, show_bytes(peak_memory()));
   if (stopped) return interrupted;

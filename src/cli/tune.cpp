@@ -1,11 +1,11 @@
 // cli/tune.cpp -- `luminal tune MODEL|FILE.lum`: measures until the budget is spent; what it finds
 // is what every later run uses.
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/search_program.h"
 #include "compile/search.h"
-#include <chrono>
 #include <fmt/format.h>
 #include <iostream>
 
@@ -19,10 +19,6 @@ struct TuneArguments {
   bool json = false, strict = false, report = false;
 };
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 std::string gain(double before, double after) {
   return before > 0 && after > 0 ? fmt::format("{:.2f}x", before / after) : std::string();
 }
@@ -33,7 +29,7 @@ class TuneDisplay {
 public:
   ~TuneDisplay() { clear(); }
   void show(const SearchProgress& p) {
-    const double time = now();
+    const double time = seconds_now();
     const bool live = stderr_is_terminal();
     if (time - last_ < (live ? 0.1 : 3.0) && p.kernel == kernel_) return;
     if (!live && time - last_ < 1.0) return;

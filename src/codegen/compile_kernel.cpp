@@ -49,16 +49,16 @@ Result<Times> emit(const kernel::Kernel& kernel, const CpuTarget& target, const 
   return times;
 }
 
-bool has_roles(const kernel::Body& statements) {
+bool uses_roles(const kernel::Body& statements) {
   return std::ranges::any_of(statements, [](const kernel::StmtRef& s) {
     return s->is<kernel::Roles>() ||
-           std::ranges::any_of(bodies_of(*s), [](const kernel::Body* inside) { return has_roles(*inside); });
+           std::ranges::any_of(bodies_of(*s), [](const kernel::Body* inside) { return uses_roles(*inside); });
   });
 }
 
 /// Producers and consumers become steps of a serial loop.
 kernel::Kernel sequential(const kernel::Kernel& kernel) {
-  return has_roles(kernel.body) ? kernel::expand_roles(kernel) : kernel;
+  return uses_roles(kernel.body) ? kernel::expand_roles(kernel) : kernel;
 }
 
 } // namespace

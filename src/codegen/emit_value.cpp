@@ -39,11 +39,11 @@ llvm::Type* Emitter::memory_type(DType type) {
   return b_.getIntNTy(static_cast<unsigned>(std::max(bits(type), 8)));
 }
 
-static bool held_as_f32(DType type) { return is_float(type) && type != DType::f32 && type != DType::f64; }
+static bool computed_as_f32(DType type) { return is_float(type) && type != DType::f32 && type != DType::f64; }
 
 Value* Emitter::unpack(Value* memory, DType type) {
   if (type == DType::boolean) return b_.CreateICmpNE(memory, Constant::getNullValue(memory->getType()));
-  return held_as_f32(type) ? math_.widen(memory, type) : memory;
+  return computed_as_f32(type) ? math_.widen(memory, type) : memory;
 }
 
 Value* Emitter::pack(Value* x, DType type) {
@@ -51,7 +51,7 @@ Value* Emitter::pack(Value* x, DType type) {
     llvm::Type* i8 = b_.getInt8Ty();
     return b_.CreateZExt(x, x->getType()->isVectorTy() ? with_lanes(i8) : i8);
   }
-  return held_as_f32(type) ? math_.narrow(x, type) : x;
+  return computed_as_f32(type) ? math_.narrow(x, type) : x;
 }
 
 Value* Emitter::lane_numbers(llvm::Type* element) {
@@ -260,7 +260,7 @@ Value* Emitter::apply_row(Op op, DType type, llvm::ArrayRef<Value*> x) {
   Value* result = apply_float(op, type, x);
   bool same_type = r.signature != Signature::comparison && r.signature != Signature::test;
   bool keeps_format = r.ulp == 0; // neg, floor, min, ...: exact in every format
-  return same_type && !keeps_format && held_as_f32(type) ? math_.round_to(result, type) : result;
+  return same_type && !keeps_format && computed_as_f32(type) ? math_.round_to(result, type) : result;
 }
 
 Value* Emitter::apply_float(Op op, DType type, llvm::ArrayRef<Value*> x) {
@@ -278,7 +278,7 @@ Value* Emitter::apply_float(Op op, DType type, llvm::ArrayRef<Value*> x) {
   case Op::trunc: return math_.unary(Intrinsic::trunc, x[0]);
   case Op::round: return math_.unary(Intrinsic::roundeven, x[0]);
   case Op::fma:
-    return held_as_f32(type) ? math_.narrow_fma(x[0], x[1], x[2], type) : math_.fma(x[0], x[1], x[2]);
+    return computed_as_f32(type) ? math_.narrow_fma(x[0], x[1], x[2], type) : math_.fma(x[0], x[1], x[2]);
   case Op::lt: return b_.CreateFCmpOLT(x[0], x[1]);
   case Op::le: return b_.CreateFCmpOLE(x[0], x[1]);
   case Op::eq: return b_.CreateFCmpOEQ(x[0], x[1]);

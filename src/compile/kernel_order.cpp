@@ -117,10 +117,14 @@ Result<void> make_actions(PlanState& state, const FunctionPlan& f, Section& sect
   return {};
 }
 
+} // namespace
+
 bool updates_base(const kernel::Cone& cone) {
   return std::any_of(cone.values.begin(), cone.values.end(),
                      [](const auto& value) { return value.role == kernel::ValueRole::inout; });
 }
+
+namespace {
 
 /// Does the formula, or one inside of it, read the value?
 template <class Allowed> bool reads(const kernel::Formula& formula, int value, const Allowed& allowed) {

@@ -35,9 +35,9 @@ std::span<const PlanPass> plan_passes() { return of_plans; }
 
 namespace {
 
-class Stopwatch {
+class PassClock {
 public:
-  explicit Stopwatch(std::vector<PassTime>& times) : times_(times) {
+  explicit PassClock(std::vector<PassTime>& times) : times_(times) {
     for (const FunctionPass& pass : of_functions) times_.push_back({std::string(pass.name), 0});
     for (const PlanPass& pass : of_plans) times_.push_back({std::string(pass.name), 0});
   }
@@ -93,7 +93,7 @@ private:
 } // namespace
 
 Result<void> run_passes(PlanState& state, std::vector<PassTime>& times) {
-  Stopwatch watch(times);
+  PassClock watch(times);
   const bool shown = debug_level() >= 5;
   if (auto done = add_parameters(state); !done) return done;
   std::vector<InnerFunction> open; // the next one last

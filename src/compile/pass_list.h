@@ -48,6 +48,8 @@ Result<void> partition_rest(PlanState& state, FunctionPlan& f);
 // kernel_order.cpp
 Result<void> build_cones(PlanState& state, FunctionPlan& f);
 Result<void> order_kernels(PlanState& state, FunctionPlan& f);
+/// Does the kernel change one of its operands in place?
+bool updates_base(const kernel::Cone& cone);
 // memory_order.cpp
 /// An order of the section's actions in which values take clearly less memory than in `section.order`;
 /// empty where that one stays.

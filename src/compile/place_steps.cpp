@@ -39,11 +39,6 @@ uint64_t name_of_value(const Function& f, NodeId value) {
   return hash64(weights, structural_hash(part));
 }
 
-bool updates_base(const kernel::Cone& cone) {
-  return std::any_of(cone.values.begin(), cone.values.end(),
-                     [](const auto& value) { return value.role == kernel::ValueRole::inout; });
-}
-
 } // namespace
 
 int StepPlacer::add_slot(std::string name, SlotKind kind, const TensorType& type) {

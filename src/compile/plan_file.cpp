@@ -11,7 +11,7 @@
 namespace luminal::compile {
 namespace {
 
-std::mutex of_process;
+std::mutex of_process_plan;
 std::string& process_plan() {
   static std::string file;
   return file;
@@ -92,12 +92,12 @@ std::string export_plan(const std::vector<const Compiled*>& programs) {
 }
 
 std::string plan_of_process() {
-  const std::lock_guard lock(of_process);
+  const std::lock_guard lock(of_process_plan);
   return process_plan().empty() ? std::string(setting_text("LUMINAL_PLAN")) : process_plan();
 }
 
 void set_plan_of_process(std::string file) {
-  const std::lock_guard lock(of_process);
+  const std::lock_guard lock(of_process_plan);
   process_plan() = std::move(file);
 }
 

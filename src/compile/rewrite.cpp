@@ -15,9 +15,9 @@ std::vector<NodeId> copies_of(const std::vector<NodeId>& nodes, const std::vecto
 }
 
 /// Copies the nodes that a function's results need, one after the other.
-class Copier {
+class FunctionCopier {
 public:
-  Copier(FunctionBuilder& target, const Function& source, const std::vector<NodeId>& params)
+  FunctionCopier(FunctionBuilder& target, const Function& source, const std::vector<NodeId>& params)
       : target_(target), source_(source), needed_(source.nodes.size()), copies_(source.nodes.size()) {
     std::vector<NodeId> stack;
     for (const auto& result : source.results) stack.push_back(result.value);
@@ -84,7 +84,7 @@ std::vector<NodeId> add_inputs(FunctionBuilder& builder, const Function& functio
   return params;
 }
 
-Function finished(FunctionBuilder& builder, const Function& function, const Copier& copier) {
+Function finished(FunctionBuilder& builder, const Function& function, const FunctionCopier& copier) {
   for (const auto& result : function.results)
     builder.result(result.name, copier.copies()[result.value], result.state, result.after);
   return builder.finish();
@@ -99,7 +99,7 @@ bool holds(const Function& function, NodeKind kind) {
 
 Function rebuild(const Module& module, const Function& function, const Replace& replace) {
   FunctionBuilder builder(function.name, &module);
-  Copier copier(builder, function, add_inputs(builder, function));
+  FunctionCopier copier(builder, function, add_inputs(builder, function));
   while (copier.next()) {
     std::vector<NodeId> values;
     if (replace(builder, copier.at(), copier.copies(), values))
@@ -112,7 +112,7 @@ Function rebuild(const Module& module, const Function& function, const Replace& 
 
 std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
                               const std::vector<NodeId>& params) {
-  Copier copier(target, source, params);
+  FunctionCopier copier(target, source, params);
   copier.run();
   return copier.results();
 }
@@ -127,7 +127,7 @@ Function inline_calls(const Module& module, const Function& function) {
   std::map<std::string_view, const Function*> functions;
   for (const Function& f : module.functions) functions[f.name] = &f;
   FunctionBuilder builder(function.name, &module);
-  std::vector<Copier>
+  std::vector<FunctionCopier>
       open; // the function, what it calls, what that calls, ..; not by recursion: chains may be long
   open.emplace_back(builder, function, add_inputs(builder, function));
   for (;;) {

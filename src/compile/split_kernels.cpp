@@ -22,7 +22,7 @@ constexpr double worth_a_look = 2000; // lost by what is not tiled
 constexpr double gain = 0.8;          // of the time, or less: then values are stored
 constexpr size_t most_stores = 12;
 
-double elements_at_most(const Shape& shape) {
+double elements_of(const Shape& shape) {
   double n = 1;
   for (Expr extent : shape) {
     const Interval range = extent.range();
@@ -30,7 +30,7 @@ double elements_at_most(const Shape& shape) {
   }
   return n;
 }
-double bytes_at_most(const TensorType& type) { return elements_at_most(type.shape) * bits(type.dtype) / 8; }
+double bytes_of(const TensorType& type) { return elements_of(type.shape) * bits(type.dtype) / 8; }
 
 /// Along whole axes, in the order in which they lie.
 bool plainly_read(const ViewAttr& view) {
@@ -93,7 +93,7 @@ double places(const ViewAttr& view) {
                         std::ranges::any_of(view.holes, [&](const Hole& hole) {
                           return std::ranges::find(hole.axes, int(d)) != hole.axes.end();
                         });
-    if (axis.is_symbol() && varies) n *= elements_at_most({view.shape[d]});
+    if (axis.is_symbol() && varies) n *= elements_of({view.shape[d]});
   }
   return n;
 }
@@ -119,7 +119,7 @@ std::vector<Product> products_of(const Function& f) {
                     : std::ranges::all_of(node.inputs, [&](NodeId i) { return fixed[i]; });
     const auto* fold = std::get_if<FoldAttr>(&node.attr);
     if (!fold) continue;
-    const double points = elements_at_most(fold->space);
+    const double points = elements_of(fold->space);
     if (points < kernel::fewest_points) continue;
     Product product{id, {}, {}};
     double read = 0;
@@ -133,14 +133,14 @@ std::vector<Product> products_of(const Function& f) {
       if (const NodeId value = view ? below.inputs[0] : at; f[value].kind == NodeKind::get && !fixed[value])
         product.made.push_back(value);
       if (view && !computed_in_place(f[below.inputs[0]])) {
-        read += std::min(elements_at_most(f[below.inputs[0]].type().shape),
-                         places(std::get<ViewAttr>(below.attr)));
+        read +=
+            std::min(elements_of(f[below.inputs[0]].type().shape), places(std::get<ViewAttr>(below.attr)));
       } else if (computed_in_place(below)) {
         const size_t inputs = view ? 1 : below.inputs.size(); // holes are read elsewhere
         for (size_t i = 0; i < inputs; i++)
           if (seen.insert(below.inputs[i]).second) stack.push_back(below.inputs[i]);
       } else {
-        read += std::min(elements_at_most(below.type().shape), points);
+        read += std::min(elements_of(below.type().shape), points);
       }
     }
     std::ranges::sort(product.views);
@@ -218,7 +218,7 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
     estimate.lost += copied + functions;
     for (const kernel::ConeValue& value : cone->values)
       if (value.role != kernel::ValueRole::interior)
-        estimate.time += elements_at_most(value.shape) * bits(value.dtype) / 8 * of_byte;
+        estimate.time += elements_of(value.shape) * bits(value.dtype) / 8 * of_byte;
     estimate.time += of_launch;
   }
   return estimate;
@@ -259,11 +259,11 @@ KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
     bool operand;
   };
   std::vector<One> order;
-  for (NodeId id : all.results) order.push_back({bytes_at_most(part[id].type()), id, false});
+  for (NodeId id : all.results) order.push_back({bytes_of(part[id].type()), id, false});
   for (NodeId id : all.operands) {
     const auto copy =
         copy_of_operand(std::get<ViewAttr>(part[id].attr), part[part[id].inputs[0]].type().shape);
-    order.push_back({bytes_at_most({part[id].type().dtype, copy->inner.shape}), id, true});
+    order.push_back({bytes_of({part[id].type().dtype, copy->inner.shape}), id, true});
   }
   std::ranges::stable_sort(order, std::ranges::greater{}, &One::bytes);
   for (const One& one : order) {
@@ -340,7 +340,7 @@ void KernelSplitter::stores_in(const Region& region, const Partition* known_part
   const std::vector<NodeId> needed = needed_nodes(region);
   const auto is_large_fold = [&](NodeId id) {
     const auto* fold = std::get_if<FoldAttr>(&f[id].attr);
-    return fold && elements_at_most(fold->space) >= kernel::fewest_points;
+    return fold && elements_of(fold->space) >= kernel::fewest_points;
   };
   if (std::ranges::none_of(needed, is_large_fold)) return;
   const Partition partition = known_partition ? *known_partition : fuse(region);

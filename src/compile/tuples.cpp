@@ -31,7 +31,7 @@ Monoid part_of(const Monoid& monoid, const std::vector<int>& kept) {
 }
 
 /// A tuple made of some components: those that it gives, and what these read.
-struct Part {
+struct TuplePart {
   std::vector<int> gives, kept;
 };
 
@@ -48,7 +48,7 @@ public:
 
   /// One for each set of axes; what a fold has over more axes than a component that it reads stays
   /// with that.
-  std::vector<Part> parts() const {
+  std::vector<TuplePart> parts() const {
     std::vector<int> group(axes_.size()); // the first component of its group
     for (size_t c = 0; c < axes_.size(); c++) {
       const size_t like = size_t(std::ranges::find(axes_, axes_[c]) - axes_.begin());
@@ -60,9 +60,9 @@ public:
         std::replace(group.begin(), group.begin() + long(c) + 1, from, into);
       }
     }
-    std::vector<Part> parts;
+    std::vector<TuplePart> parts;
     for (int first = 0; first < int(group.size()); first++) {
-      Part part;
+      TuplePart part;
       std::set<int> kept;
       for (int c = 0; c < int(group.size()); c++) {
         if (group[size_t(c)] != first) continue;
@@ -79,7 +79,7 @@ public:
   /// The values of all components.
   std::vector<NodeId> make(FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs) const {
     std::vector<NodeId> values(axes_.size());
-    for (const Part& part : parts()) {
+    for (const TuplePart& part : parts()) {
       Attr smaller = attr_;
       smaller.monoid = part_of(attr_.monoid, part.kept);
       smaller.body_axes.clear();

@@ -168,14 +168,14 @@ std::string header(std::span<const std::pair<std::string, GgufValue>> metadata,
   return std::move(out.text());
 }
 
-struct Pieces {
+struct GgufPieces {
   std::string head;
   std::vector<std::string_view> data; // tensors and the padding between them
 };
 
-Pieces write(std::span<const std::pair<std::string, GgufValue>> metadata, std::span<const TensorView> tensors,
-             uint32_t alignment) {
-  Pieces pieces{header(metadata, tensors, alignment), {}};
+GgufPieces write(std::span<const std::pair<std::string, GgufValue>> metadata,
+                 std::span<const TensorView> tensors, uint32_t alignment) {
+  GgufPieces pieces{header(metadata, tensors, alignment), {}};
   for (const auto& tensor : tensors) {
     pieces.data.push_back(as_text(tensor.bytes));
     pieces.data.push_back(

@@ -10,7 +10,7 @@ namespace {
 
 using namespace detail;
 
-constexpr uint64_t max_inflated_bytes = uint64_t{1} << 32;
+constexpr uint64_t max_idx_bytes = uint64_t{1} << 32;
 
 struct TypeRow {
   int code;
@@ -32,7 +32,7 @@ std::vector<std::byte> inflated(std::span<const std::byte> bytes, std::string_vi
   std::vector<Bytef> block(size_t{1} << 16);
   size_t given = 0;
   int state = Z_OK;
-  while (state == Z_OK && out.size() <= max_inflated_bytes) {
+  while (state == Z_OK && out.size() <= max_idx_bytes) {
     if (stream.avail_in == 0) {
       const size_t part = std::min(bytes.size() - given, size_t{1} << 30);
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data() + given));
@@ -47,12 +47,12 @@ std::vector<std::byte> inflated(std::span<const std::byte> bytes, std::string_vi
   }
   const uint64_t position = stream.total_in;
   inflateEnd(&stream);
-  if (out.size() > max_inflated_bytes) refuse(file, "more than 4 GiB once it is decompressed");
+  if (out.size() > max_idx_bytes) refuse(file, "more than 4 GiB once it is decompressed");
   if (state != Z_STREAM_END) refuse_at(file, position, "the gzip stream is broken or ends too early");
   return out;
 }
 
-IdxArray read(std::span<const std::byte> bytes, std::string_view file) {
+IdxArray idx_array(std::span<const std::byte> bytes, std::string_view file) {
   const auto at = [&](size_t i) { return std::to_integer<uint32_t>(bytes[i]); };
   if (bytes.size() < 4 || at(0) != 0 || at(1) != 0)
     refuse_at(file, 0, "not an IDX file: it must begin with two zero bytes, a type and the number of axes");
@@ -84,7 +84,7 @@ IdxArray read(std::span<const std::byte> bytes, std::string_view file) {
 
 Result<IdxArray> parse_idx(std::span<const std::byte> bytes, std::string_view file_name) {
   return guarded(file_name, [&] {
-    return is_gzip(bytes) ? read(inflated(bytes, file_name), file_name) : read(bytes, file_name);
+    return is_gzip(bytes) ? idx_array(inflated(bytes, file_name), file_name) : idx_array(bytes, file_name);
   });
 }
 

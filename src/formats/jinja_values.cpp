@@ -12,7 +12,7 @@ using namespace detail;
 
 namespace {
 
-constexpr int max_depth = 128;
+constexpr int max_value_depth = 128;
 
 std::string real_text(double value) {
   if (std::isnan(value)) return "nan";
@@ -61,7 +61,7 @@ std::string quoted_as_json(const std::string& s) {
 }
 
 template <class F> std::string repr_of(const Value& v, int depth, F&& text) {
-  if (depth > max_depth) return "...";
+  if (depth > max_value_depth) return "...";
   std::string out;
   if (const List* list = v.list()) {
     for (const Value& item : *list) out += (out.empty() ? "" : ", ") + text(item);
@@ -238,7 +238,7 @@ std::string Value::str() const {
 }
 std::string Value::repr() const { return repr_at(*this, 0); }
 std::string Value::json(int indent, int depth) const {
-  if (depth > max_depth) fail("tojson: nested too deep");
+  if (depth > max_value_depth) fail("tojson: nested too deep");
   if (is_none()) return "null";
   if (const auto* b = as<bool>()) return *b ? "true" : "false";
   if (const auto* i = as<int64_t>()) return std::to_string(*i);

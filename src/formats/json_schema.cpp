@@ -15,7 +15,7 @@ namespace {
 using namespace detail;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr int deepest = 64;
+constexpr int deepest_schema = 64;
 
 /// Rules that are there for the asking. White space is bounded, so that a model does not go on with it.
 const std::map<std::string, std::string>& common_rules() {
@@ -160,7 +160,7 @@ private:
   }
 
   std::string rule_of(const OrderedJson& schema, const std::string& name, int depth) {
-    if (depth > deepest) refuse_schema("the schema is nested too deep");
+    if (depth > deepest_schema) refuse_schema("the schema is nested too deep");
     if (schema.is_boolean() && schema.get<bool>()) return common("value");
     if (!schema.is_object()) refuse_schema(fmt::format("a schema is an object, not {}", schema.dump()));
     if (const auto at = schema.find("$ref"); at != schema.end()) {
@@ -409,7 +409,7 @@ Result<std::string> grammar_of_json_schema(std::string_view schema, std::string_
       if (c == '{' || c == '[') most = std::max(most, ++depth);
       if ((c == '}' || c == ']') && depth > 0) depth--;
     }
-    if (most > 4 * size_t(deepest)) refuse(name, "the schema is nested too deep");
+    if (most > 4 * size_t(deepest_schema)) refuse(name, "the schema is nested too deep");
     const OrderedJson json = OrderedJson::parse(schema, nullptr, false);
     if (json.is_discarded()) refuse(name, "not JSON, a JSON schema is expected");
     return Converter(json, name).convert();

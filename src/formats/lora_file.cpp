@@ -14,7 +14,7 @@ namespace {
 using namespace detail;
 namespace fs = std::filesystem;
 
-constexpr uint64_t max_config_bytes = 16'000'000;
+constexpr uint64_t max_adapter_config_bytes = 16'000'000;
 constexpr int64_t max_rank = 1 << 20;
 
 bool is_real(StorageType type) {
@@ -283,7 +283,7 @@ LoraFile read_peft(std::string_view config_json, const std::string& config_path,
   return out;
 }
 
-LoraFile from_folder(const std::string& folder) {
+LoraFile adapter_of_folder(const std::string& folder) {
   const std::string config = folder + "/adapter_config.json", weights = folder + "/adapter_model.safetensors";
   if (!file_exists(config))
     refuse(folder, "a folder without adapter_config.json, expected an adapter of PEFT");
@@ -292,18 +292,18 @@ LoraFile from_folder(const std::string& folder) {
                        ? "only PyTorch weights (adapter_model.bin), which can run code when loaded; save the "
                          "adapter with safe_serialization=True"
                        : "no adapter_model.safetensors beside adapter_config.json");
-  const auto text = read_file(config, max_config_bytes);
+  const auto text = read_file(config, max_adapter_config_bytes);
   if (!text) throw ParseFailure{text.error()};
   const auto tensors = open_safetensors(weights);
   if (!tensors) throw ParseFailure{tensors.error()};
   return read_peft(*text, config, *tensors, weights);
 }
 
-LoraFile open(const std::string& path) {
+LoraFile adapter_of(const std::string& path) {
   std::error_code error;
   const auto status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) refuse(path, "no such file or folder");
-  if (fs::is_directory(status)) return from_folder(path);
+  if (fs::is_directory(status)) return adapter_of_folder(path);
   auto mapped = MappedFile::open(path);
   if (!mapped) throw ParseFailure{mapped.error()};
   const auto bytes = mapped->bytes();
@@ -315,7 +315,7 @@ LoraFile open(const std::string& path) {
   }
   if (fs::path(path).filename() == "adapter_model.safetensors") {
     const std::string folder = fs::path(path).parent_path().string();
-    return from_folder(folder.empty() ? "." : folder);
+    return adapter_of_folder(folder.empty() ? "." : folder);
   }
   refuse(path, fmt::format("begins with {}, expected a GGUF adapter or a folder of PEFT", in_quotes(head)));
 }
@@ -338,7 +338,7 @@ Result<LoraFile> lora_from_peft(std::string_view config_json, const std::string&
   return guarded(path, [&] { return read_peft(config_json, config_path, tensors, path); });
 }
 Result<LoraFile> open_lora(const std::string& path) {
-  return guarded(path, [&] { return open(path); });
+  return guarded(path, [&] { return adapter_of(path); });
 }
 
 } // namespace luminal

@@ -16,11 +16,6 @@ namespace {
 
 using namespace detail;
 
-template <class T> T unwrap(Result<T> result) {
-  if (!result) throw ParseFailure{result.error()};
-  return std::move(*result);
-}
-
 /// Families whose rotary pairs are neighbours (LLAMA_ROPE_TYPE_NORM of llama.cpp). Their q and k
 /// rows are permuted to it.
 bool pairs_are_neighbours(std::string_view architecture) {

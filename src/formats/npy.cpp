@@ -9,8 +9,8 @@ namespace {
 
 using namespace detail;
 
-constexpr size_t max_dimensions = 64;
-constexpr uint64_t max_header_bytes = 1 << 20;
+constexpr size_t max_npy_dimensions = 64;
+constexpr uint64_t max_npy_header_bytes = 1 << 20;
 
 /// The header: a Python dictionary of 'descr', 'fortran_order' and 'shape'.
 class HeaderReader {
@@ -101,7 +101,7 @@ private:
         fail(fmt::format("{} in 'shape', expected a number", in_quotes(text_.substr(position_, 1))));
       accept('L'); // Python 2
       shape.push_back(size);
-      if (shape.size() > max_dimensions) fail(fmt::format("more than {} axes", max_dimensions));
+      if (shape.size() > max_npy_dimensions) fail(fmt::format("more than {} axes", max_npy_dimensions));
       if (!accept(',')) {
         expect(')');
         break;
@@ -164,10 +164,10 @@ NpyArray read(std::span<const std::byte> bytes, std::string_view file, uint64_t 
   if (bytes.size() < start) refuse_at(file, 8, "the file ends in the header's length");
   const uint64_t length =
       version == 1 ? at(8) | at(9) << 8 : at(8) | at(9) << 8 | at(10) << 16 | at(11) << 24;
-  if (length > std::min(bytes.size() - start, max_header_bytes))
+  if (length > std::min(bytes.size() - start, max_npy_header_bytes))
     refuse_at(file, 8,
               fmt::format("header length {}, expected at most {}", length,
-                          std::min(bytes.size() - start, max_header_bytes)));
+                          std::min(bytes.size() - start, max_npy_header_bytes)));
   HeaderReader header(as_text(bytes.subspan(start, length)), file, start);
   header.read();
 

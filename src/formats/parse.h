@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace luminal::detail {
 
@@ -24,6 +25,12 @@ struct ParseFailure {
 [[noreturn]] void refuse(std::string_view file, std::string_view text);
 /// "FILE: offset N: TEXT".
 [[noreturn]] void refuse_at(std::string_view file, uint64_t offset, std::string_view text);
+
+/// The value; a failure refuses with its text.
+template <class T> T unwrap(Result<T> result) {
+  if (!result) throw ParseFailure{result.error()};
+  return std::move(*result);
+}
 
 /// Runs the body of a reader. Its refusals, and memory that a file asks for in vain, become a
 /// Failure.

@@ -301,7 +301,7 @@ void q8_k(const float* x, std::string& out) {
   for (const int16_t sum : sums) append(out, sum);
 }
 
-constexpr std::array<int, 16> iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10,
+constexpr std::array<int, 16> iq4_levels = {-127, -104, -83, -65, -49, -35, -22, -10,
                                             1,    13,   25,  38,  53,  69,  89,  113};
 
 int nearest(const std::array<int, 16>& values, float x) {
@@ -320,11 +320,11 @@ float fit_iq4(const float* x) {
   float best = 0;
   double best_error = std::numeric_limits<double>::infinity();
   for (int trial = -7; trial <= 7; ++trial) {
-    float scale = peak / static_cast<float>(iq4_values[0] + trial);
+    float scale = peak / static_cast<float>(iq4_levels[0] + trial);
     for (int refine = 0; refine < 2; ++refine) {
       double error = 0, sum_qx = 0, sum_qq = 0;
       for (int i = 0; i < 32; ++i) {
-        const double q = iq4_values[static_cast<size_t>(nearest(iq4_values, x[i] / scale))];
+        const double q = iq4_levels[static_cast<size_t>(nearest(iq4_levels, x[i] / scale))];
         error += (scale * q - x[i]) * (scale * q - x[i]);
         sum_qx += q * x[i], sum_qq += q * q;
       }
@@ -338,7 +338,7 @@ float fit_iq4(const float* x) {
 
 /// Nibbles of 32 values, the low ones are the first 16.
 void append_nibbles(std::string& out, const float* x, float scale) {
-  const auto code = [&](int i) { return scale != 0 ? nearest(iq4_values, x[i] / scale) : 8; };
+  const auto code = [&](int i) { return scale != 0 ? nearest(iq4_levels, x[i] / scale) : 8; };
   for (int i = 0; i < 16; ++i) out += static_cast<char>(code(i) | code(i + 16) << 4);
 }
 

@@ -10,7 +10,7 @@ namespace {
 using namespace detail;
 
 constexpr uint64_t max_header_bytes = 100'000'000; // the reference implementation's limit
-constexpr size_t max_dimensions = 64;
+constexpr size_t max_safetensors_dimensions = 64;
 
 struct Entry {
   TensorView view;
@@ -58,10 +58,10 @@ Entry read_entry(const std::string& name, const Json& json, std::string_view fil
   entry.view.type = *type;
 
   const auto& sizes = shape->as_array(file, what("shape"));
-  if (sizes.size() > max_dimensions)
-    refuse_at(
-        file, shape->offset,
-        fmt::format("{} has {} axes, expected at most {}", what("shape"), sizes.size(), max_dimensions));
+  if (sizes.size() > max_safetensors_dimensions)
+    refuse_at(file, shape->offset,
+              fmt::format("{} has {} axes, expected at most {}", what("shape"), sizes.size(),
+                          max_safetensors_dimensions));
   for (const Json& size : sizes) {
     const int64_t n = size.as_int(file, what("a size in the shape"));
     if (n < 0)

@@ -10,17 +10,17 @@ namespace {
 
 using namespace detail;
 
-constexpr std::string_view file = "safetensors";
+constexpr std::string_view file_kind = "safetensors";
 
-uint64_t bytes_of(const TensorView& tensor) {
+uint64_t stored_bytes(const TensorView& tensor) {
   const auto bytes = storage_bytes(tensor.type, tensor.shape);
   if (!bytes || *bytes != tensor.bytes.size())
-    refuse(file, fmt::format("tensor {} is {} with {} bytes, expected {}", in_quotes(tensor.name),
-                             tensor.describe(), tensor.bytes.size(), bytes.value_or(0)));
+    refuse(file_kind, fmt::format("tensor {} is {} with {} bytes, expected {}", in_quotes(tensor.name),
+                                  tensor.describe(), tensor.bytes.size(), bytes.value_or(0)));
   return *bytes;
 }
 
-uint64_t bytes_of(const TensorSource& tensor) {
+uint64_t stored_bytes(const TensorSource& tensor) {
   return storage_bytes(tensor.type, tensor.shape).value_or(0); // plain types: there are no blocks to fill
 }
 
@@ -29,19 +29,19 @@ template <class Tensor>
 std::string header_of(std::span<const Tensor> tensors, const std::map<std::string, std::string>& metadata,
                       std::vector<size_t>& order) {
   const auto checked = [&](std::string_view text, std::string_view what) {
-    if (find_invalid_utf8(text)) refuse(file, fmt::format("{} {} is not UTF-8", what, in_quotes(text)));
+    if (find_invalid_utf8(text)) refuse(file_kind, fmt::format("{} {} is not UTF-8", what, in_quotes(text)));
     return json_string(text);
   };
   std::set<std::string_view> names;
   for (const auto& tensor : tensors) {
     const auto& row = storage_info(tensor.type);
     if (row.safetensors_name.empty())
-      refuse(file, fmt::format("tensor {} has type {}, which safetensors does not have",
-                               in_quotes(tensor.name), row.name));
-    if (tensor.name == "__metadata__") refuse(file, "a tensor cannot be named \"__metadata__\"");
+      refuse(file_kind, fmt::format("tensor {} has type {}, which safetensors does not have",
+                                    in_quotes(tensor.name), row.name));
+    if (tensor.name == "__metadata__") refuse(file_kind, "a tensor cannot be named \"__metadata__\"");
     if (!names.insert(tensor.name).second)
-      refuse(file, fmt::format("two tensors are named {}", in_quotes(tensor.name)));
-    bytes_of(tensor);
+      refuse(file_kind, fmt::format("two tensors are named {}", in_quotes(tensor.name)));
+    stored_bytes(tensor);
   }
   // Wide elements first: then every tensor is aligned to its element.
   order.resize(tensors.size());
@@ -66,11 +66,11 @@ std::string header_of(std::span<const Tensor> tensors, const std::map<std::strin
     const auto& tensor = tensors[i];
     std::string shape;
     for (const int64_t size : tensor.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ",", size);
-    header +=
-        fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                    header.size() > 1 ? "," : "", checked(tensor.name, "tensor name"),
-                    storage_info(tensor.type).safetensors_name, shape, position, position + bytes_of(tensor));
-    position += bytes_of(tensor);
+    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                          header.size() > 1 ? "," : "", checked(tensor.name, "tensor name"),
+                          storage_info(tensor.type).safetensors_name, shape, position,
+                          position + stored_bytes(tensor));
+    position += stored_bytes(tensor);
   }
   header += '}';
   header.append((8 - header.size() % 8) % 8, ' ');
@@ -81,14 +81,14 @@ std::string header_of(std::span<const Tensor> tensors, const std::map<std::strin
 }
 
 /// Length, header, then the tensors' bytes.
-struct Pieces {
+struct HeaderAndData {
   std::string header;
   std::vector<std::string_view> data;
 };
 
-Pieces write(std::span<const TensorView> tensors, const std::map<std::string, std::string>& metadata) {
+HeaderAndData write(std::span<const TensorView> tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<size_t> order;
-  Pieces out{header_of(tensors, metadata, order), {}};
+  HeaderAndData out{header_of(tensors, metadata, order), {}};
   for (const size_t i : order) out.data.push_back(as_text(tensors[i].bytes));
   return out;
 }
@@ -116,7 +116,7 @@ Result<void> stream_safetensors(const std::string& path, std::span<const TensorS
                                 const std::map<std::string, std::string>& metadata,
                                 const SourceProgress& progress) {
   SourceFile out;
-  auto header = guarded(file, [&] { return header_of(tensors, metadata, out.order); });
+  auto header = guarded(file_kind, [&] { return header_of(tensors, metadata, out.order); });
   if (!header) return Failure{fmt::format("{}: {}", path, header.error())};
   out.header = std::move(*header);
   return write_sources(path, out, tensors, progress);

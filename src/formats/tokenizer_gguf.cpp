@@ -13,11 +13,6 @@ namespace {
 using namespace detail;
 using namespace detail::patterns;
 
-template <class T> T unwrap(Result<T> result) {
-  if (!result) throw ParseFailure{result.error()};
-  return std::move(*result);
-}
-
 /// A value of tokenizer.ggml.pre: the patterns that cut a text, one after another, and what else it
 /// says.
 struct PreTokenizer {
@@ -36,7 +31,7 @@ constexpr std::string_view cjk3 = R"([一-龥぀-ゟ゠-ヿ]+)";
 constexpr std::string_view default_punctuation = R"([\p{P}\$\+<=>\^~\|]+)";
 constexpr std::string_view falcon_punctuation = R"([\p{P}\$\+<=>\^~\|`]+)";
 constexpr std::string_view three_digits = "[0-9][0-9][0-9]";
-constexpr std::string_view number = R"(\p{N})";
+constexpr std::string_view one_number = R"(\p{N})";
 constexpr std::string_view numbers = R"(\p{N}+)";
 constexpr std::string_view numbers_up_to_3 = R"(\p{N}{1,3})";
 
@@ -71,18 +66,18 @@ const std::vector<PreTokenizer>& pre_tokenizers() {
       {"stablelm2", {qwen2}},
       {"megrez", {qwen2}},
       {"hunyuan", {qwen2}},
-      {"starcoder", {number, gpt2}},
-      {"refact", {number, gpt2}},
-      {"command-r", {number, gpt2}},
-      {"smollm", {number, gpt2}},
-      {"codeshell", {number, gpt2}},
-      {"exaone", {number, gpt2}},
-      {"minerva-7b", {number, gpt2}},
+      {"starcoder", {one_number, gpt2}},
+      {"refact", {one_number, gpt2}},
+      {"command-r", {one_number, gpt2}},
+      {"smollm", {one_number, gpt2}},
+      {"codeshell", {one_number, gpt2}},
+      {"exaone", {one_number, gpt2}},
+      {"minerva-7b", {one_number, gpt2}},
       {"falcon", {falcon_punctuation, gpt2, three_digits}},
       {"poro-chat", {poro}},
       {"bloom", {poro}},
       {"gpt3-finnish", {poro}},
-      {"viking", {poro, number}},
+      {"viking", {poro, one_number}},
       {"tekken", {tekken}, true, true},
       {"gpt-4o", {o200k}},
       {"llama4", {o200k}},

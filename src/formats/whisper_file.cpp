@@ -14,7 +14,7 @@ namespace {
 using namespace detail;
 
 constexpr int64_t most = int64_t{1} << 24; // of every size
-constexpr int32_t max_dimensions = 4, max_name_bytes = 255, max_token_bytes = 65535;
+constexpr int32_t max_whisper_dimensions = 4, max_whisper_name_bytes = 255, max_token_bytes = 65535;
 
 /// In the order of their ids in the vocabulary.
 constexpr std::string_view languages[] = {
@@ -98,8 +98,8 @@ private:
 
   TensorView tensor() {
     TensorView view;
-    const auto dimensions = integer("the number of dimensions", 1, max_dimensions);
-    const auto length = integer("the length of a name", 1, max_name_bytes);
+    const auto dimensions = integer("the number of dimensions", 1, max_whisper_dimensions);
+    const auto length = integer("the length of a name", 1, max_whisper_name_bytes);
     const uint64_t at = position_;
     const auto id = uint32_t(integer("the type of a tensor", 0, most));
     for (int64_t i = 0; i < dimensions; i++) view.shape.push_back(integer("an extent", 0, INT32_MAX));

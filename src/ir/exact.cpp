@@ -7,7 +7,7 @@
 namespace luminal {
 namespace {
 
-using Kind = Exact::Kind;
+using ExactKind = Exact::Kind;
 
 template <uint64_t M> uint64_t add_mod(uint64_t a, uint64_t b) {
   uint64_t s = a + b; // both below 2^61
@@ -37,20 +37,26 @@ uint64_t mix(uint64_t x) { // splitmix64
   return x ^ (x >> 31);
 }
 
-Exact special(Kind kind) {
+Exact special(ExactKind kind) {
   Exact r;
   r.kind = kind;
-  r.shadow = kind == Kind::plus_infinity ? infinity : kind == Kind::minus_infinity ? -infinity : std::nan("");
+  r.shadow = kind == ExactKind::plus_infinity    ? infinity
+             : kind == ExactKind::minus_infinity ? -infinity
+                                                 : std::nan("");
   return r;
 }
-Exact make_infinity(bool negative) { return special(negative ? Kind::minus_infinity : Kind::plus_infinity); }
-Exact nan_value() { return special(Kind::nan); }
-bool finite(const Exact& a) { return a.kind == Kind::finite; }
-bool infinite(const Exact& a) { return a.kind == Kind::plus_infinity || a.kind == Kind::minus_infinity; }
-bool is_nan(const Exact& a) { return a.kind == Kind::nan; }
+Exact make_infinity(bool negative) {
+  return special(negative ? ExactKind::minus_infinity : ExactKind::plus_infinity);
+}
+Exact nan_value() { return special(ExactKind::nan); }
+bool finite(const Exact& a) { return a.kind == ExactKind::finite; }
+bool infinite(const Exact& a) {
+  return a.kind == ExactKind::plus_infinity || a.kind == ExactKind::minus_infinity;
+}
+bool is_nan(const Exact& a) { return a.kind == ExactKind::nan; }
 bool is_zero(const Exact& a) { return finite(a) && a.p == 0; }
 bool negative(const Exact& a) {
-  return a.kind == Kind::minus_infinity || (finite(a) && a.p != 0 && a.shadow < 0);
+  return a.kind == ExactKind::minus_infinity || (finite(a) && a.p != 0 && a.shadow < 0);
 }
 
 /// A finite result: zero is known whatever it came from, and so is its shadow.
@@ -104,7 +110,7 @@ bool exact_equal(const Exact& a, const Exact& b) {
 bool exact_less(const Exact& a, const Exact& b) {
   if (is_nan(a) || is_nan(b)) return false;
   if (!finite(a) || !finite(b))
-    return a.kind != b.kind && (a.kind == Kind::minus_infinity || b.kind == Kind::plus_infinity);
+    return a.kind != b.kind && (a.kind == ExactKind::minus_infinity || b.kind == ExactKind::plus_infinity);
   if (a.p == b.p) return false;
   return a.shadow != b.shadow ? a.shadow < b.shadow : a.p < b.p;
 }
@@ -120,7 +126,7 @@ Exact exact_add(const Exact& a, const Exact& b) {
 }
 Exact exact_neg(const Exact& a) {
   if (is_nan(a)) return a;
-  if (infinite(a)) return doubt(make_infinity(a.kind == Kind::plus_infinity), a.doubtful);
+  if (infinite(a)) return doubt(make_infinity(a.kind == ExactKind::plus_infinity), a.doubtful);
   return result(sub_mod<exact_p>(0, a.p), sub_mod<exact_q>(0, a.q), -a.shadow, a.exponent_known, a.doubtful);
 }
 Exact exact_sub(const Exact& a, const Exact& b) { return exact_add(a, exact_neg(b)); }
@@ -165,7 +171,7 @@ Exact exact_rem(const Exact& a, const Exact& b) {
 }
 Exact exact_ldexp(const Exact& a, const Exact& b) {
   if (is_nan(a) || is_nan(b)) return doubt(nan_value(), a.doubtful || b.doubtful);
-  if (infinite(b)) return exact_mul(a, b.kind == Kind::plus_infinity ? b : exact_from(0));
+  if (infinite(b)) return exact_mul(a, b.kind == ExactKind::plus_infinity ? b : exact_from(0));
   double n = std::nearbyint(std::fmin(std::fmax(b.shadow, -1e6), 1e6));
   Exact power = result(power_of_two<exact_p>(int64_t(n)), power_of_two<exact_q>(int64_t(n)), std::exp2(n),
                        true, b.doubtful);
@@ -173,8 +179,8 @@ Exact exact_ldexp(const Exact& a, const Exact& b) {
 }
 
 Exact exact_exp2(const Exact& a) {
-  if (is_nan(a) || a.kind == Kind::plus_infinity) return a;
-  if (a.kind == Kind::minus_infinity) return doubt(exact_from(0), a.doubtful);
+  if (is_nan(a) || a.kind == ExactKind::plus_infinity) return a;
+  if (a.kind == ExactKind::minus_infinity) return doubt(exact_from(0), a.doubtful);
   int64_t n;
   bool integer = as_integer(a, n) && n > -4096 && n < 4096; // an integer power is a rational number
   uint64_t q = integer ? power_of_two<exact_q>(n) : 0;
@@ -190,7 +196,7 @@ Exact exact_log2(const Exact& a) {
   return exact_opaque(0x6C6F6732, &a, 1, std::log2(a.shadow));
 }
 Exact exact_sqrt(const Exact& a) {
-  if (is_nan(a) || a.kind == Kind::plus_infinity || is_zero(a)) return a;
+  if (is_nan(a) || a.kind == ExactKind::plus_infinity || is_zero(a)) return a;
   if (negative(a)) return doubt(nan_value(), a.doubtful);
   double s = std::sqrt(a.shadow);
   Exact root = exact_from(s);

@@ -436,13 +436,14 @@ constexpr std::array<OpRow, op_count> table{{
 }};
 // clang-format on
 
-constexpr bool in_order() {
+constexpr bool rows_in_order() {
   for (int i = 0; i < op_count; ++i)
     if (int(table[i].op) != i || table[i].name.empty() || table[i].doc.empty()) return false;
   return true;
 }
-static_assert(in_order(), "the rows of the op table stand in the order of the enumeration, and each has a "
-                          "name and a line of documentation");
+static_assert(rows_in_order(),
+              "the rows of the op table stand in the order of the enumeration, and each has a "
+              "name and a line of documentation");
 
 } // namespace
 

@@ -29,9 +29,9 @@ bool gives_steps_result(const Function& f, NodeId id) {
   return f[id].kind == NodeKind::get && is_own_step(f[f[id].inputs[0]]);
 }
 
-class Verifier {
+class PartitionVerifier {
 public:
-  Verifier(const Partition& partition, const Region& region)
+  PartitionVerifier(const Partition& partition, const Region& region)
       : partition_(partition), region_(region), f_(*region.function), names_(node_names(f_)) {}
 
   std::vector<std::string> run() {
@@ -295,7 +295,7 @@ std::vector<Requirement> required_values(const Region& region) {
 }
 
 std::vector<std::string> verify(const Partition& partition, const Region& region) {
-  return Verifier(partition, region).run();
+  return PartitionVerifier(partition, region).run();
 }
 
 } // namespace luminal

@@ -19,7 +19,7 @@ namespace {
 using detail::Json;
 
 /// What the configuration of transformers says.
-WhisperConfig read_config(const std::string& file) {
+WhisperConfig read_whisper_config(const std::string& file) {
   const auto text = read_file(file);
   if (!text) throw Error(text.error());
   WhisperConfig c;
@@ -93,7 +93,8 @@ SpeechFile of_transformers(const std::string& path) {
   const std::string folder =
       opened->kind == ModelFileKind::hf_folder ? path : path.substr(0, path.find_last_of('/') + 1);
   SpeechFile out;
-  out.config = read_config((folder.empty() || folder.ends_with('/') ? folder : folder + "/") + "config.json");
+  out.config =
+      read_whisper_config((folder.empty() || folder.ends_with('/') ? folder : folder + "/") + "config.json");
   out.tokenizer = opened->require_tokenizer();
   out.identity = opened->identity();
   out.load = [file = std::make_shared<const ModelFile>(std::move(*opened))](

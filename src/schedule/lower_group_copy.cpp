@@ -8,8 +8,8 @@
 namespace luminal::kernel {
 namespace {
 
-constexpr int64_t most_written_out = 64; // steps of a copy, of each lane
-constexpr int64_t widest_copy = 16;      // bytes that a lane copies at once
+constexpr int64_t most_copy_steps = 64; // steps of a copy, of each lane
+constexpr int64_t widest_copy = 16;     // bytes that a lane copies at once
 
 /// Where an expression begins, and how many elements it takes, while `loops` run over all of their trips.
 struct Span {
@@ -238,8 +238,8 @@ Body StageLowering::copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ah
     if (!all) body = {if_then(lt(m.element, m.total), std::move(body))};
   }
   if (m.steps == 1) return body;
-  return {kernel::loop(m.steps <= most_written_out ? LoopKind::unrolled : LoopKind::serial, m.step, 0,
-                       m.steps, std::move(body))};
+  return {kernel::loop(m.steps <= most_copy_steps ? LoopKind::unrolled : LoopKind::serial, m.step, 0, m.steps,
+                       std::move(body))};
 }
 
 } // namespace luminal::kernel

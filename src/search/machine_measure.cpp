@@ -1,6 +1,7 @@
 // search/machine_measure.cpp -- fills in the rates of a profile with the probes: the same path that
 // user programs take.
 #include "search/machine_measure.h"
+#include "base/clock.h"
 #include "base/thread_pool.h"
 #include "device/host_memory.h"
 #include "search/probe.h"
@@ -12,10 +13,6 @@
 
 namespace luminal::search {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void keep_most(double& best, double value) {
   if (std::isfinite(value)) best = std::max(best, value);
@@ -118,11 +115,11 @@ private:
   void fork_join() {
     constexpr int calls = 1000;
     keep_least(p_.fork_join_us, probes_.fork_join_seconds(calls) * 1e6);
-    const double start = now();
+    const double start = seconds_now();
     pool_.run([&](int) {
       for (int i = 0; i < calls; ++i) pool_.barrier();
     });
-    keep_least(p_.barrier_us, (now() - start) / calls * 1e6);
+    keep_least(p_.barrier_us, (seconds_now() - start) / calls * 1e6);
   }
 
   MachineProfile& p_;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* head_key = "luminal_search_log";
+constexpr const char* log_key = "luminal_search_log";
 constexpr const char *kept_key = "kept", *quarantined_key = "quarantined", *samples_key = "samples",
                      *yes_key = "yes", *question_key = "ask", *end_key = "end";
 
@@ -37,7 +37,7 @@ TuningEntry entry_of(const Json& json) {
 }
 
 Json head_json(const MeasureLogHead& head) {
-  return {{head_key, MeasureLog::version},
+  return {{log_key, MeasureLog::version},
           {"program", head.program.hex()},
           {"instructions", head.machine.instructions},
           {"llvm", head.machine.llvm},
@@ -204,9 +204,9 @@ Result<std::shared_ptr<MeasureLog>> MeasureLog::read(const std::string& path) {
       const Json json = Json::parse(line);
       if (!json.is_object()) throw Error("an object is expected");
       if (number == 1) {
-        if (!json.contains(head_key)) throw Error("no head");
-        if (json[head_key] != version)
-          return fails(fmt::format("version {} of logs, this program reads version {}", json[head_key].dump(),
+        if (!json.contains(log_key)) throw Error("no head");
+        if (json[log_key] != version)
+          return fails(fmt::format("version {} of logs, this program reads version {}", json[log_key].dump(),
                                    version));
         impl.head = head_of(json);
       } else if (json.contains(end_key)) {
@@ -220,7 +220,7 @@ Result<std::shared_ptr<MeasureLog>> MeasureLog::read(const std::string& path) {
     } catch (const std::exception& error) {
       if (number == 1)
         return fails(
-            fmt::format("is not a log of a search: line 1 has no {{\"{}\": {}, ...}}", head_key, version));
+            fmt::format("is not a log of a search: line 1 has no {{\"{}\": {}, ...}}", log_key, version));
       return fails(!ended && end + 1 >= text->size()
                        ? std::string("has no end: the search that wrote it, or a copy of it, was cut off")
                        : fmt::format("line {}: {}", number, reason_of(error)));

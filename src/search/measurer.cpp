@@ -2,12 +2,12 @@
 // launches.
 #include "search/measurer.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_device.h"
 #include "search/machine_profile.h"
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -17,10 +17,6 @@ namespace luminal::search {
 namespace {
 
 constexpr int64_t most_copies = 256;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Bytes between pages that cannot be touched; the end lies as near to the second one as alignment
 /// to 64 bytes allows.
@@ -209,7 +205,7 @@ private:
   std::shared_ptr<const Workload> work_;
   MeasurerOptions options_;
   ThreadPool pool_;
-  std::unique_ptr<device::CpuDevice> device_;
+  std::unique_ptr<device::Device> device_;
   std::vector<Loaded> candidates_;
   std::vector<std::vector<void*>> copies_;
   size_t next_ = 0;

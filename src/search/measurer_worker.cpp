@@ -1,12 +1,12 @@
 // search/measurer_worker.cpp -- the measurer behind a process of its own: a candidate that crashes
 // or hangs costs the worker, not the search.
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "search/measurer.h"
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -49,22 +49,18 @@ bool send_all(int socket, const void* data, size_t bytes) {
   return true;
 }
 
-double steady_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// When a call of the child is late: after `seconds` in which the child had the processor for half
 /// of them at least. Beside other busy processes it gets less, and that is not its fault; one that
 /// sleeps for ever is late in the end, too.
 class Limit {
 public:
-  Limit(pid_t child, double seconds) : seconds_(seconds), begin_(steady_now()), next_(begin_ + seconds) {
+  Limit(pid_t child, double seconds) : seconds_(seconds), begin_(seconds_now()), next_(begin_ + seconds) {
     known_ = clock_getcpuclockid(child, &clock_) == 0;
     used_ = used();
   }
   /// Milliseconds until it is worth to look again; 0: it is late.
   int wait_ms() {
-    const double now = steady_now();
+    const double now = seconds_now();
     if (now >= next_) {
       if (!known_ || used() - used_ >= seconds_ / 2 || now - begin_ >= patience * seconds_) return 0;
       next_ = now + std::max(0.01, seconds_ / 8);

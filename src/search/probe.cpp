@@ -1,19 +1,16 @@
 // search/probe.cpp -- the loops as loop IR text, compiled for whatever vectors the machine has.
 #include "search/probe.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/thread_pool.h"
+#include "device/cpu/cpu_device.h"
 #include "loop/loop.h"
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 
 namespace luminal::search {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 constexpr int vectors_per_block = 8; // of a stream: enough to hide the latency of an addition
 constexpr int places = 2;            // of a share, that are read by turns
@@ -242,9 +239,9 @@ double Probes::peak(Peak peak, int threads, double seconds) {
   }
   auto run = [&](int64_t rounds) {
     const int64_t symbols[] = {rounds, threads};
-    const double start = now();
+    const double start = seconds_now();
     device_->launch(loop.kernel, {.buffers = buffers, .symbols = symbols, .workers = threads}).value();
-    return now() - start;
+    return seconds_now() - start;
   };
   double& rate = rounds_per_second_[size_t(peak)];
   if (rate == 0) {
@@ -284,16 +281,16 @@ double Probes::stream_seconds(Stream stream, int threads, const Arrays& a, int64
   if (stream == Stream::read && !a.cached && symbols[0] % (places * blocks_per_piece(target_)) == 0 &&
       (by_turns_[size_t(threads - 1)] ^= 1))
     loop = &read_by_turns_;
-  const double start = now();
+  const double start = seconds_now();
   device_->launch(loop->kernel, {.buffers = buffers, .symbols = symbols, .workers = threads}).value();
-  return now() - start;
+  return seconds_now() - start;
 }
 
 double Probes::fork_join_seconds(int repeats) {
   for (int i = 0; i < 100; i++) pool_.run([](int) {});
-  const double start = now();
+  const double start = seconds_now();
   for (int i = 0; i < repeats; i++) pool_.run([](int) {});
-  return (now() - start) / repeats;
+  return (seconds_now() - start) / repeats;
 }
 
 } // namespace luminal::search

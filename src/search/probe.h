@@ -3,7 +3,7 @@
 #pragma once
 #include "base/result.h"
 #include "codegen/codegen.h"
-#include "device/cpu/cpu_device.h"
+#include "device/device.h"
 #include <array>
 #include <memory>
 #include <vector>
@@ -71,7 +71,7 @@ private:
 
   ThreadPool& pool_;
   codegen::CpuTarget target_;
-  std::unique_ptr<device::CpuDevice> device_;
+  std::unique_ptr<device::Device> device_;
   std::array<Loop, peak_count> peaks_;
   std::array<std::array<Loop, 2>, stream_count> streams_; // past the caches, through them
   Loop read_by_turns_;

@@ -22,7 +22,7 @@ Tensor iota_of(std::string_view op, Graph& graph, Shape shape, Expr value, DType
                [&](FunctionBuilder& b) { return b.iota(std::move(shape), value, dtype); });
 }
 
-Tensor binary(Op op, std::string_view name, Operand a, Operand b, Where where) {
+Tensor pairwise(Op op, std::string_view name, Operand a, Operand b, Where where) {
   return elementwise(op, name, {a, b}, where);
 }
 
@@ -53,8 +53,8 @@ Tensor arange_float(Graph& graph, double start, double end, double step, DType d
     throw Error("arange", fmt::format("steps of {} do not lead from {} to {}", step, start, end), where);
   const Expr n = checked_count("arange", count, where);
   Tensor i = iota_of("arange", graph, {n}, axis_symbol(0, n), DType::f64, where);
-  Tensor scaled = binary(Op::mul, "arange", Operand(i, where), Operand(step, where), where);
-  return binary(Op::add, "arange", Operand(scaled, where), Operand(start, where), where).cast(dtype, where);
+  Tensor scaled = pairwise(Op::mul, "arange", Operand(i, where), Operand(step, where), where);
+  return pairwise(Op::add, "arange", Operand(scaled, where), Operand(start, where), where).cast(dtype, where);
 }
 
 Tensor linspace(Graph& graph, double start, double end, int64_t count, DType dtype, Where where) {
@@ -64,8 +64,8 @@ Tensor linspace(Graph& graph, double start, double end, int64_t count, DType dty
   const Expr i = axis_symbol(0, count);
   auto part = [&](Expr steps, double from, double by) {
     Tensor far = iota_of("linspace", graph, {count}, steps, DType::f64, where);
-    Tensor scaled = binary(Op::mul, "linspace", Operand(far, where), Operand(by, where), where);
-    return binary(Op::add, "linspace", Operand(scaled, where), Operand(from, where), where);
+    Tensor scaled = pairwise(Op::mul, "linspace", Operand(far, where), Operand(by, where), where);
+    return pairwise(Op::add, "linspace", Operand(scaled, where), Operand(from, where), where);
   };
   Tensor in_front = iota_of("linspace", graph, {count}, lt(i, (count + 1) / 2), DType::boolean, where);
   Tensor front = part(i, start, step), back = part(Expr(count - 1) - i, end, -step);
@@ -79,7 +79,7 @@ Tensor logspace(Graph& graph, double start, double end, int64_t count, double ba
   if (count < 0)
     throw Error("logspace", fmt::format("{} numbers: the count may not be negative", count), where);
   Tensor exponents = linspace(graph, start, end, count, DType::f64, where);
-  return binary(Op::pow, "logspace", Operand(base, where), Operand(exponents, where), where)
+  return pairwise(Op::pow, "logspace", Operand(base, where), Operand(exponents, where), where)
       .cast(dtype, where);
 }
 

@@ -1,7 +1,7 @@
 // tensor/graph_run.h -- for the files that compile and run a graph, or hand its memory over.
 #pragma once
 #include "compile/compile.h"
-#include "device/cpu/cpu_device.h"
+#include "device/device.h"
 #include "runtime/context.h"
 #include "tensor/graph_state.h"
 
@@ -36,7 +36,7 @@ void check_run(const GraphState& graph, const Result<void>& done, std::source_lo
 
 /// For the whole process, made at the first call. 0 threads: LUMINAL_THREADS, or all cores.
 ThreadPool& shared_pool(int threads);
-std::shared_ptr<device::CpuDevice> shared_device(int threads);
+std::shared_ptr<device::Device> shared_device(int threads);
 /// The device of that name (device/known_devices.h). Throws Error where it cannot be used.
 std::shared_ptr<device::Device> shared_device(const std::string& name, int threads);
 /// A store that keeps its device.

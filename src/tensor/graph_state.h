@@ -10,7 +10,6 @@
 
 // What only the files that compile, run or hand memory over look into: tensor/graph_run.h.
 namespace luminal::device {
-class CpuDevice;
 class Device;
 } // namespace luminal::device
 namespace luminal::runtime {
@@ -74,7 +73,6 @@ struct GraphState {
   std::vector<std::unique_ptr<Program>> programs; // for the typical sizes; see choose_program in run.cpp
   size_t running = 0;                             // of programs: the one of the last execute
   std::optional<SearchSummary> searched;          // of the last compile
-  std::shared_ptr<device::CpuDevice> device;
   std::shared_ptr<runtime::Store> store;
   std::map<NodeId, std::string> readable;                    // kept at the last compile
   bool ran = false;                                          // the last execute came to its end

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
+#include "device/cpu/cpu_device.h"
 #include "device/known_devices.h"
 #include "device/null/null_device.h"
 #include "luminal/debug.h"
@@ -221,10 +222,10 @@ ThreadPool& shared_pool(int threads) {
   return *pool;
 }
 
-std::shared_ptr<device::CpuDevice> shared_device(int threads) {
+std::shared_ptr<device::Device> shared_device(int threads) {
   if (threads <= 0) threads = setting_threads();
   static std::mutex mutex;
-  static std::map<int, std::shared_ptr<device::CpuDevice>> devices;
+  static std::map<int, std::shared_ptr<device::Device>> devices;
   ThreadPool& pool = shared_pool(threads);
   std::lock_guard lock(mutex);
   auto& device = devices[threads];

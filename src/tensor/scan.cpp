@@ -8,7 +8,7 @@ namespace luminal {
 namespace {
 
 /// Narrow floats accumulate in f32 and are rounded at the end; integers count in 64 bits.
-DType accumulator(DType type) {
+DType scan_accumulator(DType type) {
   if (is_float(type)) return bits(type) < 32 ? DType::f32 : type;
   return type == DType::u64 ? type : DType::i64;
 }
@@ -87,13 +87,13 @@ Indexed extreme_scan(Op op, std::string_view name, const Tensor& x, int axis, Wh
 Tensor cumsum(const Tensor& x, int axis, ScanOptions options, Where where) {
   graph_of("cumsum", {&x}, where);
   const DType type = x.dtype();
-  Tensor result = plain_scan(Op::add, "cumsum", x, axis, accumulator(type), options, where);
+  Tensor result = plain_scan(Op::add, "cumsum", x, axis, scan_accumulator(type), options, where);
   return is_float(type) ? result.cast(type, where) : result;
 }
 Tensor cumprod(const Tensor& x, int axis, ScanOptions options, Where where) {
   graph_of("cumprod", {&x}, where);
   const DType type = x.dtype();
-  Tensor result = plain_scan(Op::mul, "cumprod", x, axis, accumulator(type), options, where);
+  Tensor result = plain_scan(Op::mul, "cumprod", x, axis, scan_accumulator(type), options, where);
   return is_float(type) ? result.cast(type, where) : result;
 }
 Tensor Tensor::cumsum(int axis, Where where) const { return luminal::cumsum(*this, axis, {}, where); }
@@ -112,7 +112,7 @@ Tensor Tensor::logcumsumexp(int axis, Where where) const {
     return reshape({1}, where).logcumsumexp(0, where).reshape({}, where);
   }
   axis = axis_of("logcumsumexp", axis, rank(), where);
-  const DType type = is_float(dtype()) ? dtype() : DType::f32, wide = accumulator(type);
+  const DType type = is_float(dtype()) ? dtype() : DType::f32, wide = scan_accumulator(type);
   // The sum is kept in the frame of the largest so far; an infinite one is a frame of its own.
   Monoid monoid = Monoid::intern(
       {{Op::max, wide, Scalar::leaf(0)},

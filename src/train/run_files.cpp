@@ -13,7 +13,7 @@
 namespace luminal::train {
 namespace {
 
-double seconds_now() {
+double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
@@ -45,7 +45,7 @@ RunFiles::RunFiles(const std::string& folder, const std::vector<std::string>& me
   if (auto written = write_file(jsonl, lines_); !written) throw Error("Trainer", written.error(), where);
   csv_ = open("metrics.csv", "a");
   jsonl_ = open("metrics.jsonl", "a");
-  const double now = seconds_now();
+  const double now = wall_seconds();
   events_ = open(fmt::format("events.out.tfevents.{}.luminal.{}", int64_t(now), first_step), "ab");
   const std::string version = event_version(now);
   std::fwrite(version.data(), 1, version.size(), events_);
@@ -85,7 +85,7 @@ RunFiles::~RunFiles() {
 }
 
 void RunFiles::row(int64_t step, const std::vector<std::pair<std::string, double>>& values) {
-  const double now = seconds_now();
+  const double now = wall_seconds();
   std::string json = fmt::format("{{\"step\": {}", step);
   std::string cells = fmt::format("{}", step);
   for (const std::string& column : columns_) {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <random>
 
-namespace luminal {
+namespace luminal::narrow_windows_test {
 namespace {
 
 /// The first size of each pair is that of the images, the other one that of the windows.
@@ -169,4 +169,4 @@ TEST(NarrowWindows, AreWhatTheInterpreterSays) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::narrow_windows_test

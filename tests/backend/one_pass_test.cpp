@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <random>
 
-namespace luminal {
+namespace luminal::one_pass_test {
 namespace {
 
 enum class Mask : uint8_t { none, causal, flags, added, causal_and_flags };
@@ -265,4 +265,4 @@ TEST(OnePass, NaNAndInfinityStayInTheirRows) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::one_pass_test

@@ -11,7 +11,7 @@
 #include <regex>
 #include <set>
 
-namespace luminal::codegen {
+namespace luminal::codegen::spills_test {
 namespace {
 
 std::string product(int m, int n, int k, bool beside) {
@@ -138,4 +138,4 @@ TEST(Spills, DefaultSchedulesKeepTheirAccumulators) {
 }
 
 } // namespace
-} // namespace luminal::codegen
+} // namespace luminal::codegen::spills_test

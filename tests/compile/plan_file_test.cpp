@@ -8,7 +8,7 @@
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 
-namespace luminal::compile {
+namespace luminal::compile::plan_file_test {
 namespace {
 
 using search::ScratchFolder;
@@ -159,4 +159,4 @@ TEST(Ablation, WithoutARuleAStepTakesAsLongOrLonger) {
 }
 
 } // namespace
-} // namespace luminal::compile
+} // namespace luminal::compile::plan_file_test

@@ -11,7 +11,7 @@
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 
-namespace luminal::compile {
+namespace luminal::compile::plan_race_test {
 namespace {
 
 using search::ScratchFolder;
@@ -270,4 +270,4 @@ TEST(PlanRace, ASearchRacesPlansWithinItsBudget) {
 }
 
 } // namespace
-} // namespace luminal::compile
+} // namespace luminal::compile::plan_race_test

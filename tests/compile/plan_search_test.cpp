@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <thread>
 
-namespace luminal::compile {
+namespace luminal::compile::plan_search_test {
 namespace {
 
 using search::ScratchFolder;
@@ -254,4 +254,4 @@ TEST(ProgramRace, TellsTheFasterProgramAndRefusesTooMuchMemory) {
 }
 
 } // namespace
-} // namespace luminal::compile
+} // namespace luminal::compile::plan_search_test

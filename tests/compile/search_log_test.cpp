@@ -11,7 +11,7 @@
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 
-namespace luminal::compile {
+namespace luminal::compile::search_log_test {
 namespace {
 
 using search::ScratchFolder;
@@ -212,4 +212,4 @@ TEST(SearchLog, OptionsThatContradictEachOtherAreTold) {
 }
 
 } // namespace
-} // namespace luminal::compile
+} // namespace luminal::compile::search_log_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace luminal::device {
+namespace luminal::device::error_texts_test {
 namespace {
 
 template <class T> std::string error_of(const Result<T>& result) {
@@ -64,4 +64,4 @@ TEST(DeviceErrorTexts, Launches) {
 }
 
 } // namespace
-} // namespace luminal::device
+} // namespace luminal::device::error_texts_test

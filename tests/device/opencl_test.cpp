@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-namespace luminal::device {
+namespace luminal::device::opencl_test {
 namespace {
 using namespace luminal::device::opencl;
 
@@ -297,4 +297,4 @@ TEST_F(OpenClHost, NamesWhatFails) {
 }
 
 } // namespace
-} // namespace luminal::device
+} // namespace luminal::device::opencl_test

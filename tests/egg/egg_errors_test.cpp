@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace luminal::egraph {
+namespace luminal::egraph::egg_errors_test {
 namespace {
 
 /// The message of running `text`; empty where it runs.
@@ -253,4 +253,4 @@ TEST(EggHostile, ManyPushesAreRefused) {
 }
 
 } // namespace
-} // namespace luminal::egraph
+} // namespace luminal::egraph::egg_errors_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-using namespace luminal;
+namespace luminal::evaluate_test {
 using testing::HasSubstr;
 
 namespace {
@@ -110,3 +110,5 @@ TEST(EvaluateRange, Boxes) {
   EXPECT_EQ(evaluate_range(x * 2, {{x, {0, big - 1}}}), (Interval{0, unbounded_high}));
   EXPECT_EQ(evaluate_range(floordiv(x, y), {{x, {10, 20}}, {y, {-2, 3}}}), (Interval{-20, 20}));
 }
+
+} // namespace luminal::evaluate_test

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-using namespace luminal;
+namespace luminal::simplify_test {
 using testing::HasSubstr;
 
 namespace {
@@ -309,3 +309,5 @@ TEST(Structure, DivmodSplit) {
   EXPECT_EQ(negative->second, parse("7 - j"));
   EXPECT_THROW((void)divmod_split(parse("x"), 0), Error);
 }
+
+} // namespace luminal::simplify_test

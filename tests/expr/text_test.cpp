@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-using namespace luminal;
+namespace luminal::text_test {
 using testing::HasSubstr;
 
 namespace {
@@ -122,3 +122,5 @@ TEST(ExprText, RandomTokens) {
   }
   EXPECT_GT(values, 1000);
 }
+
+} // namespace luminal::text_test

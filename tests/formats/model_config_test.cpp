@@ -7,7 +7,7 @@
 #include <cmath>
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::model_config_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -431,4 +431,4 @@ TEST(ModelConfig, RefusesGgufMetadataByName) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::model_config_test

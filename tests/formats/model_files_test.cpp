@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-namespace luminal {
+namespace luminal::model_files_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -274,4 +274,4 @@ TEST(ModelFiles, AFolderWithOneGgufIsThatFile) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::model_files_test

@@ -4,7 +4,7 @@
 #include "formats/util.h"
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::npy_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -231,4 +231,4 @@ TEST(Npy, SurvivesTruncationAndRandomChanges) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::npy_test

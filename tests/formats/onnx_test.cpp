@@ -5,7 +5,7 @@
 #include <cstring>
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::onnx_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -166,4 +166,4 @@ TEST(Onnx, DamagedFilesAreRefusedInALine) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::onnx_test

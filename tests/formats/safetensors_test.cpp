@@ -5,7 +5,7 @@
 #include <cstring>
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::safetensors_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -343,4 +343,4 @@ TEST(Safetensors, ReadsRealModels) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::safetensors_test

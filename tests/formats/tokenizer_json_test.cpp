@@ -6,7 +6,7 @@
 #include "formats/util.h"
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::tokenizer_json_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -474,4 +474,4 @@ TEST(TokenizerJson, SurvivesTruncationAndRandomChanges) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::tokenizer_json_test

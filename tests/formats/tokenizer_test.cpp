@@ -9,7 +9,7 @@
 #include <chrono>
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::tokenizer_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -385,4 +385,4 @@ TEST(StreamDecoder, NeverBreaksACharacter) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::tokenizer_test

@@ -6,7 +6,7 @@
 #include "support/whisper_bytes.h"
 #include <gtest/gtest.h>
 
-namespace luminal {
+namespace luminal::whisper_file_test {
 namespace {
 
 constexpr std::array<int64_t, 11> sizes{6, 5, 8, 2, 1, 4, 8, 2, 1, 2, 1};
@@ -124,4 +124,4 @@ TEST(WhisperFile, SpecialTokens) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::whisper_file_test

@@ -3,7 +3,7 @@
 #include "golden/lowered_loops.h"
 #include <fmt/format.h>
 
-namespace luminal::kernel {
+namespace luminal::kernel::lowering_test {
 namespace {
 
 std::vector<GoldenCase> cases() {
@@ -561,4 +561,4 @@ fn @main(%x: f32[6, 8, 3]) {{
 }
 
 } // namespace
-} // namespace luminal::kernel
+} // namespace luminal::kernel::lowering_test

@@ -3,7 +3,7 @@
 #include "golden/golden_support.h"
 #include <fmt/format.h>
 
-namespace luminal::kernel {
+namespace luminal::kernel::nest_test {
 namespace {
 
 using testing::AnyOf;
@@ -478,4 +478,4 @@ TEST(Nest, AStageMovesInFrontOfWhatItDoesNotRead) {
 }
 
 } // namespace
-} // namespace luminal::kernel
+} // namespace luminal::kernel::nest_test

@@ -2,7 +2,7 @@
 // schedule that causes it. tools/check_error_texts.py lists those that no test names.
 #include "golden/small_cones.h"
 
-namespace luminal::kernel {
+namespace luminal::kernel::schedule_error_texts_test {
 namespace {
 
 const RefusedSchedule rows[] = {
@@ -165,4 +165,4 @@ TEST(ScheduleErrorTexts, Texts) {
 }
 
 } // namespace
-} // namespace luminal::kernel
+} // namespace luminal::kernel::schedule_error_texts_test

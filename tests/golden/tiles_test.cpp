@@ -3,7 +3,7 @@
 #include "golden/golden_support.h"
 #include <fmt/format.h>
 
-namespace luminal::kernel {
+namespace luminal::kernel::tiles_test {
 namespace {
 
 using testing::HasSubstr;
@@ -257,4 +257,4 @@ TEST(Tiles, RoundedWeightsOfRandomSizes) {
 }
 
 } // namespace
-} // namespace luminal::kernel
+} // namespace luminal::kernel::tiles_test

@@ -3,7 +3,7 @@
 #include "golden/convolutions.h"
 #include "golden/golden_support.h"
 
-namespace luminal::kernel {
+namespace luminal::kernel::volumes_test {
 namespace {
 
 using testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST(Volumes, RandomConvolutions) {
 }
 
 } // namespace
-} // namespace luminal::kernel
+} // namespace luminal::kernel::volumes_test

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <set>
 
-namespace luminal {
+namespace luminal::random_graph_test {
 namespace {
 
 using namespace testing_ir;
@@ -94,4 +94,4 @@ TEST(RandomGraphs, ElementsAreThoseOfTheWhole) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::random_graph_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace luminal {
+namespace luminal::text_test {
 namespace {
 
 using testing::HasSubstr;
@@ -284,4 +284,4 @@ TEST(Text, HolesThatReadOneOperandShareIt) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::text_test

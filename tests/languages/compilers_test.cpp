@@ -148,4 +148,5 @@ INSTANTIATE_TEST_SUITE_P(Architectures, Clang, testing::Values("gfx90a", "gfx942
                          [](const auto& test) { return std::string(test.param); });
 
 } // namespace
+#undef NEEDS_NVRTC
 } // namespace luminal

@@ -11,7 +11,7 @@
 #include <regex>
 #include <unistd.h>
 
-namespace luminal {
+namespace luminal::group_compilers_test {
 namespace {
 using namespace luminal::kernel;
 using testing::HasSubstr;
@@ -139,4 +139,5 @@ TEST(GroupTexts, MfmaIsInTheCodeOfAmd) {
 }
 
 } // namespace
-} // namespace luminal
+#undef NEEDS_NVRTC
+} // namespace luminal::group_compilers_test

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-namespace luminal {
+namespace luminal::plans_test {
 namespace {
 
 /// Functions of the host as the program registered them; what is printed is not looked at.
@@ -238,4 +238,4 @@ TEST(OpenClPlans, NullDeviceWritesTheText) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::plans_test

@@ -17,7 +17,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-namespace luminal::models {
+namespace luminal::models::convert_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -337,4 +337,4 @@ TEST(Convert, OtherTokenizersAndTypes) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::convert_test

@@ -11,7 +11,7 @@
 #include <random>
 #include <unistd.h>
 
-namespace luminal::models {
+namespace luminal::models::embedder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ TEST_F(EmbedderTest, MistakesAreNamed) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::embedder_test

@@ -14,7 +14,7 @@
 #include <gmock/gmock.h>
 #include <set>
 
-namespace luminal::models {
+namespace luminal::models::lora_test {
 namespace {
 
 using namespace lora_support;
@@ -451,4 +451,4 @@ TEST(LoraErrorTexts, WhatDoesNotFitTheModel) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::lora_test

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 
-namespace luminal::models {
+namespace luminal::models::modules_test {
 namespace {
 
 std::vector<float> golden(const std::string& name) {
@@ -98,4 +98,4 @@ TEST(Modules, MistakesAreNamed) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::modules_test

@@ -25,7 +25,7 @@ std::vector<float> uniform(const std::string& name, int64_t count) {
   }
   return values;
 }
-void fill(const nn::Module& module) {
+void fill_weights(const nn::Module& module) {
   for (auto& [name, parameter] : module.state_dict()) {
     Tensor tensor = parameter;
     if (tensor.dtype() != DType::f32) continue;
@@ -81,7 +81,7 @@ TEST_F(OnnxExportModels, LayersOfProducts) {
   Graph g;
   nn::Scope scope(g);
   const nn::Linear first(scope / "first", 12, 20), second(scope / "second", 20, 5);
-  fill(first), fill(second);
+  fill_weights(first), fill_weights(second);
   second(first(input(g, "x", {7, 12})).gelu()).softmax(-1).keep();
   const auto counts = write(g);
   EXPECT_EQ(counts.at("MatMul"), 2);
@@ -123,7 +123,7 @@ TEST_F(OnnxExportModels, Pools) {
 TEST_F(OnnxExportModels, TransformerBlock) {
   Graph g;
   const nn::TransformerEncoderLayer layer(nn::Scope(g), 16, 4, {});
-  fill(layer);
+  fill_weights(layer);
   layer(input(g, "x", {2, 9, 16})).keep();
   const auto counts = write(g);
   EXPECT_EQ(counts.at("Softmax"), 1);
@@ -164,7 +164,7 @@ TEST_F(OnnxExportModels, Scans) {
 TEST_F(OnnxExportModels, ResnetAndBert) {
   Graph g;
   const models::CifarResNet resnet{nn::Scope(g)};
-  fill(resnet);
+  fill_weights(resnet);
   resnet(input(g, "picture", {1, 3, 32, 32})).keep();
   const auto counts = write(g, 1e-3);
   EXPECT_EQ(counts.at("Conv"), 19);
@@ -175,7 +175,7 @@ TEST_F(OnnxExportModels, ResnetAndBert) {
   Graph h;
   const models::Bert bert(
       nn::Scope(h), {.vocabulary = 50, .width = 32, .layers = 2, .heads = 4, .inner = 64, .positions = 40});
-  fill(bert);
+  fill_weights(bert);
   Tensor ids = h.tensor({2, 11}, DType::i64, "ids");
   std::vector<int64_t> numbers;
   for (int64_t i = 0; i < 22; i++) numbers.push_back(i * 7 % 50);

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace luminal {
+namespace luminal::onnx_qlinear_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -31,9 +31,9 @@ protected:
   }
   double a(int k) const { return (a_[size_t(k)] - 120) * a_scale; }
   double b(int k) const { return (b_[size_t(k)] - 3) * b_scale; }
-  void expect(const std::string& op, const std::vector<std::string>& inputs, const std::vector<Extent>& shape,
-              int count, const std::function<double(int)>& want,
-              const std::vector<std::string>& attributes = {}) {
+  void expect(const std::string& op, const std::vector<std::string>& inputs,
+              const std::vector<onnx_writer::Extent>& shape, int count,
+              const std::function<double(int)>& want, const std::vector<std::string>& attributes = {}) {
     g_.nodes = {node(op, inputs, {"y"}, attributes, "com.microsoft")};
     g_.outputs = {value("y", u8, shape)};
     put_file(folder_.file("m.onnx"),
@@ -124,4 +124,4 @@ TEST_F(OnnxQuantised, ProductsOfDequantisedBytes) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::onnx_qlinear_test

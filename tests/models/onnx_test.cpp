@@ -5,7 +5,7 @@
 #include "support/onnx_writer.h"
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::onnx_test {
 namespace {
 
 using namespace luminal::testing_formats;
@@ -173,4 +173,4 @@ TEST_F(OnnxModels, NamesThatAreNotThere) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::onnx_test

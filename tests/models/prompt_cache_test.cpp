@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <set>
 
-namespace luminal::models {
+namespace luminal::models::prompt_cache_test {
 namespace {
 
 using luminal::testing_formats::file_content;
@@ -190,4 +190,4 @@ TEST(PromptCacheErrorTexts, FilesThatAreNotWhatWasWritten) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::prompt_cache_test

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-namespace luminal::models {
+namespace luminal::models::random_model_test {
 namespace {
 
 const ModelShape& tiny() { return *find_model_shape("tiny"); }
@@ -138,4 +138,4 @@ TEST(RandomModel, RefusesTypesAndShapesByName) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::random_model_test

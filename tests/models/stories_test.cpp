@@ -10,7 +10,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 
-namespace luminal::models {
+namespace luminal::models::stories_test {
 namespace {
 
 struct Reference {
@@ -166,4 +166,4 @@ TEST(Stories, InterpreterGivesTheReference) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::stories_test

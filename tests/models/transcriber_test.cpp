@@ -17,7 +17,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace luminal::models {
+namespace luminal::models::transcriber_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -276,4 +276,4 @@ TEST(Transcriber, SpectrumOfAFile) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::transcriber_test

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <gmock/gmock.h>
 
-namespace luminal::models {
+namespace luminal::models::yolo_test {
 namespace {
 
 using luminal::testing_formats::TemporaryFolder;
@@ -128,4 +128,4 @@ TEST(Yolo, MistakesAreNamed) {
 }
 
 } // namespace
-} // namespace luminal::models
+} // namespace luminal::models::yolo_test

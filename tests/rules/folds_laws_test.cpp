@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-using namespace luminal::egraph;
-using namespace luminal::egraph::folds;
+namespace luminal::egraph::folds::laws_test {
 
 namespace {
 
@@ -135,3 +134,5 @@ TEST(FoldsLaws, TheMonoidsAreThoseOfTheBooks) {
   EXPECT_THAT(monoids("argmax"), testing::Contains("[(max, self) (min, (old0 == new0 ? self : inf))]"));
   EXPECT_THAT(monoids("safe 2-norm"), testing::Contains("[(max, self) (sum, self*(new0/old0)^-2)]"));
 }
+
+} // namespace luminal::egraph::folds::laws_test

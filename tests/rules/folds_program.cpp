@@ -7,9 +7,9 @@
 namespace luminal::egraph::folds {
 namespace {
 
-class Builder {
+class ProgramBuilder {
 public:
-  Builder(const LoopProblem& problem, const Candidate& candidate, Program& out)
+  ProgramBuilder(const LoopProblem& problem, const Candidate& candidate, Program& out)
       : p_(problem), candidate_(candidate), out_(out), algebra_(problem.theory.algebra()) {}
 
   void add_nodes() {
@@ -298,7 +298,7 @@ Program program_of(const LoopProblem& problem, std::span<const Value> roots, con
                    const Plan* plan) {
   Program out;
   for (const Value root : roots) out.roots.push_back(problem.class_of(root));
-  Builder builder(problem, candidate, out);
+  ProgramBuilder builder(problem, candidate, out);
   builder.add_nodes();
   if (plan) builder.join(*plan);
   return out;

@@ -122,9 +122,9 @@ void add_label(Inputs& in) {
   in.add("label", "t", [&](Point) { return std::floor(in.uniform(0, in.extent("v"))); });
 }
 
-const Sizes rows_large{{"t", 4096}, {"k", 4096}}, rows{{"t", 6}, {"k", 37}};
+const Sizes rows_large{{"t", 4096}, {"k", 4096}}, rows_small{{"t", 6}, {"k", 37}};
 const Sizes heads_large{{"h", 8}, {"i", 2048}, {"j", 2048}, {"d", 64}, {"e", 64}};
-Sizes heads(int64_t queries, int64_t keys) {
+Sizes heads_of(int64_t queries, int64_t keys) {
   return {{"h", 2}, {"i", queries}, {"j", keys}, {"d", 4}, {"e", 5}};
 }
 const Sizes matrix_large{{"t", 2048}, {"e", 2048}, {"f", 2048}}, matrix{{"t", 6}, {"e", 37}, {"f", 5}};
@@ -134,15 +134,15 @@ std::vector<FoldsRun> make_runs() {
   std::vector<FoldsRun> out;
   const auto add = [&](FoldsRun run) -> FoldsRun& { return out.emplace_back(std::move(run)); };
 
-  add({"softmax", rows_large, rows, 3, 2, .0082, .0082, 2, hard_rows("t k"), 37});
-  add({"logsumexp", rows_large, rows, 2, 1, .0041, 0, 2, hard_rows("t k"), 1});
-  add({"attention", heads_large, heads(9, 37), 4, 1, 34, 0, 3, add_attention});
-  add({"attention causal", heads_large, heads(9, 9), 4, 1, 34, 0, 3, add_attention});
-  add({"attention masked rows", heads_large, heads(9, 37), 4, 1, 34, 0, 3, both(add_attention, add_mask),
+  add({"softmax", rows_large, rows_small, 3, 2, .0082, .0082, 2, hard_rows("t k"), 37});
+  add({"logsumexp", rows_large, rows_small, 2, 1, .0041, 0, 2, hard_rows("t k"), 1});
+  add({"attention", heads_large, heads_of(9, 37), 4, 1, 34, 0, 3, add_attention});
+  add({"attention causal", heads_large, heads_of(9, 9), 4, 1, 34, 0, 3, add_attention});
+  add({"attention masked rows", heads_large, heads_of(9, 37), 4, 1, 34, 0, 3, both(add_attention, add_mask),
        2 * 5});
   add({"attention decode",
        {{"h", 8}, {"i", 1}, {"j", 32768}, {"d", 64}, {"e", 64}},
-       heads(1, 40),
+       heads_of(1, 40),
        4,
        2,
        .26,
@@ -150,12 +150,12 @@ std::vector<FoldsRun> make_runs() {
        3,
        add_attention})
       .splits = {{"j", 512, 8}};
-  add({"variance", rows_large, rows, 2, 1, .0041, 0, 3,
+  add({"variance", rows_large, rows_small, 2, 1, .0041, 0, 3,
        offset_rows({1, 1e-2, 3, 1, 1, 10}, {0, .3, -50, 100, 5, 1})})
       .floor = 0;
-  add({"layernorm", rows_large, rows, 3, 2, .0082, .0082, 3,
+  add({"layernorm", rows_large, rows_small, 3, 2, .0082, .0082, 3,
        both(offset_rows({3, 3, 3, 3, 3, 3}, {0, 10, -5, 20, 5, 1}), normal({{"g", "k"}, {"b", "k"}}))});
-  add({"kurtosis", rows_large, rows, 3, 1, .0041, 0, 5,
+  add({"kurtosis", rows_large, rows_small, 3, 1, .0041, 0, 5,
        offset_rows({3, 3, 3, 3, 3, 3}, {20, 20, 20, 20, 20, 20})});
   add({"rmsnorm+matmul", matrix_large, matrix, 2, 1, .002, 0, 2,
        normal({{"x", "t e"}, {"g", "e"}, {"w", "e f"}})});
@@ -170,10 +170,10 @@ std::vector<FoldsRun> make_runs() {
     };
   };
   add({"cross entropy", words_large, words, 4, 1, 67, 0, 3, word_inputs(1e3)});
-  add({"argmax", rows_large, rows, 2, 1, .0041, 0, 2, hard_rows("t k")});
-  add({"softmax entropy", rows_large, rows, 3, 1, .0041, 0, 3,
+  add({"argmax", rows_large, rows_small, 2, 1, .0041, 0, 2, hard_rows("t k")});
+  add({"softmax entropy", rows_large, rows_small, 3, 1, .0041, 0, 3,
        offset_rows({1, 5, 30, 1, .1, 3}, {0, 0, 0, 0, 0, 0})});
-  add({"safe 2-norm", rows_large, rows, 2, 1, .0041, 0, 2,
+  add({"safe 2-norm", rows_large, rows_small, 2, 1, .0041, 0, 2,
        [](Inputs& in) {
          const double scale[] = {1, 1e25, 1e-25, 1, 1e30, 3};
          in.add("x", "t k", [&](Point at) { return at[1] % 5 ? scale[at[0]] * in.normal() : 0; });
@@ -261,18 +261,19 @@ std::vector<FoldsRun> make_runs() {
        0,
        3,
        normal({{"q", "h i d"}, {"k", "g j d"}, {"v", "g j e"}, {"n", "g j"}})});
-  add({"attention gradient", heads_large, heads(9, 37), 9, 4, 67, 1.1, 0,
+  add({"attention gradient", heads_large, heads_of(9, 37), 9, 4, 67, 1.1, 0,
        normal({{"q", "h i d"}, {"k", "h j d"}, {"v", "h j e"}, {"do", "h i e"}})})
       .tolerance = 2e-5;
   add({"cross entropy gradient", words_large, words, 4, 1, 67, 0, 0, word_inputs(1)});
-  add({"layernorm gradient", rows_large, rows, 5, 2, .016, .016, 0,
+  add({"layernorm gradient", rows_large, rows_small, 5, 2, .016, .016, 0,
        [](Inputs& in) {
          in.add_normal("x", "t k", 3, 2);
          in.add_normal("dy", "t k");
        }})
       .tolerance = 2e-5;
-  add({"three largest", rows_large, rows, 3, 1, .0082, 0, 3, hard_rows("t k")});
-  add({"prefix-normalised sum", rows_large, rows, 2, 1, 17, 0, 1, normal({{"x", "t k"}, {"y", "t k"}})});
+  add({"three largest", rows_large, rows_small, 3, 1, .0082, 0, 3, hard_rows("t k")});
+  add({"prefix-normalised sum", rows_large, rows_small, 2, 1, 17, 0, 1,
+       normal({{"x", "t k"}, {"y", "t k"}})});
   add({"causal linear attention",
        {{"h", 8}, {"t", 2048}, {"j", 2048}, {"d", 64}, {"e", 64}},
        {{"h", 2}, {"t", 9}, {"j", 9}, {"d", 4}, {"e", 5}},

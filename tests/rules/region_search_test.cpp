@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace luminal {
+namespace luminal::region_search_test {
 namespace {
 
 using namespace testing_rules;
@@ -141,4 +141,4 @@ TEST(RegionSearch, EqualLayersAreOneRegion) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::region_search_test

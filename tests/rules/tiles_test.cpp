@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-namespace luminal {
+namespace luminal::tiles_test {
 namespace {
 
 using rules::Interpolation;
@@ -153,4 +153,4 @@ TEST(Tiles, MistakesAreFound) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::tiles_test

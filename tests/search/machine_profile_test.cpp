@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <numeric>
 
-namespace luminal::search {
+namespace luminal::search::machine_profile_test {
 namespace {
 
 /// LUMINAL_CACHE_DIR for the life of the object.
@@ -257,4 +257,4 @@ TEST(Probes, StreamsDoWhatTheySay) {
 }
 
 } // namespace
-} // namespace luminal::search
+} // namespace luminal::search::machine_profile_test

@@ -6,7 +6,7 @@
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 
-namespace luminal::search {
+namespace luminal::search::measure_log_test {
 namespace {
 
 using testing::HasSubstr;
@@ -192,4 +192,4 @@ TEST(MeasureLog, HasWhatTheTuningCacheHad) {
 }
 
 } // namespace
-} // namespace luminal::search
+} // namespace luminal::search::measure_log_test

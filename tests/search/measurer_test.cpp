@@ -6,7 +6,7 @@
 #include <cstring>
 #include <gmock/gmock.h>
 
-namespace luminal::search {
+namespace luminal::search::measurer_test {
 namespace {
 using testing::HasSubstr;
 
@@ -136,4 +136,4 @@ TEST(MeasurerWorker, AnEndlessCandidateIsStopped) {
 }
 
 } // namespace
-} // namespace luminal::search
+} // namespace luminal::search::measurer_test

@@ -5,7 +5,7 @@
 #include "search/tune_kernel.h"
 #include <gtest/gtest.h>
 
-namespace luminal::search {
+namespace luminal::search::tune_test {
 namespace {
 
 TuneOptions options_in(const ScratchFolder& folder, TuningCache* cache) {
@@ -91,4 +91,4 @@ TEST(Tune, StopsWhenAsked) {
 }
 
 } // namespace
-} // namespace luminal::search
+} // namespace luminal::search::tune_test

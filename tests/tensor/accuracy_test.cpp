@@ -13,7 +13,7 @@
 #include <map>
 #include <sstream>
 
-namespace luminal {
+namespace luminal::accuracy_test {
 namespace {
 
 using Real = long double;
@@ -149,4 +149,6 @@ TEST(Accuracy, IsWhatTheDocumentStates) {
 }
 
 } // namespace
-} // namespace luminal
+#undef METHOD
+#undef C_FUNCTION
+} // namespace luminal::accuracy_test

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-namespace luminal {
+namespace luminal::conv_transpose_test {
 namespace {
 
 struct Axis {
@@ -161,4 +161,4 @@ TEST(ConvTranspose, RandomOnesEqualLoops) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::conv_transpose_test

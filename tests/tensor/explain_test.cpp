@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace luminal {
+namespace luminal::explain_test {
 namespace {
 using testing::Contains;
 using testing::HasSubstr;
@@ -130,4 +130,4 @@ TEST(Explain, PlansOfARegionAndWhatRulesAreWorth) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::explain_test

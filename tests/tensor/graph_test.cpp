@@ -9,7 +9,7 @@
 #include <optional>
 #include <random>
 
-namespace luminal {
+namespace luminal::graph_test {
 namespace {
 
 using testing::ElementsAre;
@@ -266,4 +266,4 @@ TEST(Graph, NarrowTypesAccumulateWide) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::graph_test

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace luminal {
+namespace luminal::quantize_test {
 namespace {
 
 std::vector<float> random_values(size_t count, unsigned seed) {
@@ -236,4 +236,4 @@ TEST(Quantised, ZeroRowsAndWrongArguments) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::quantize_test

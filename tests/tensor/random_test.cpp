@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-namespace luminal {
+namespace luminal::random_test {
 namespace {
 
 /// Every kept tensor of the graph has the same bits by the plan and by the interpreter.
@@ -299,4 +299,4 @@ TEST(Random, Errors) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::random_test

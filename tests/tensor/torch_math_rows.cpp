@@ -186,4 +186,7 @@ const TorchOps reduction_rows{
 };
 
 } // namespace
+#undef METHOD
+#undef BINARY
+#undef REDUCTION
 } // namespace luminal::test

@@ -9,10 +9,10 @@ namespace {
 using C = const CaseCall&;
 using Out = CaseOutputs;
 
-bool keep(C c) { return c.attrs.flag("keepdim"); }
+bool keeps_dim(C c) { return c.attrs.flag("keepdim"); }
 int dim(C c) { return c.attrs.integer("dim"); }
 double number(C c, const char* name) { return c.attrs.number(name); }
-std::optional<int> one_axis(C c) { return c.attrs.has("dim") ? std::optional<int>(dim(c)) : std::nullopt; }
+std::optional<int> given_dim(C c) { return c.attrs.has("dim") ? std::optional<int>(dim(c)) : std::nullopt; }
 std::optional<double> given(C c, const char* name) {
   return c.attrs.has(name) ? std::optional<double>(number(c, name)) : std::nullopt;
 }
@@ -35,7 +35,7 @@ ConvOptions windows_of(C c) {
   if (c.attrs.has("dilation")) options.dilation = Ints(sizes(c, "dilation"));
   return options;
 }
-Out both(const Indexed& x) { return {x.values, x.indices}; }
+Out out_of(const Indexed& x) { return {x.values, x.indices}; }
 using Sum = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, double, double, Tensor::Where);
 Out summed(C c, Sum f) {
   return f(c[0], c[1], c[2], number(c, "beta"), number(c, "alpha"), Tensor::Where::current());
@@ -74,13 +74,13 @@ const TorchOps element_rows{
     {"softmin", [](C c) -> Out { return softmin(c[0], dim(c)); }},
 };
 const TorchOps statistics_rows{
-    {"quantile", [](C c) -> Out { return quantile(c[0], number(c, "q"), one_axis(c), keep(c)); }},
+    {"quantile", [](C c) -> Out { return quantile(c[0], number(c, "q"), given_dim(c), keeps_dim(c)); }},
     {"quantiles",
-     [](C c) -> Out { return quantile(c[0], c.attrs.numbers("q"), one_axis(c), keep(c), between(c)); }},
-    {"mode", [](C c) -> Out { return both(mode(c[0], dim(c), keep(c))); }},
-    {"mode_values", [](C c) -> Out { return mode(c[0], dim(c), keep(c)).values; }},
-    {"nansum", [](C c) -> Out { return nansum(c[0], dim(c), keep(c)); }},
-    {"nanmean", [](C c) -> Out { return nanmean(c[0], dim(c), keep(c)); }},
+     [](C c) -> Out { return quantile(c[0], c.attrs.numbers("q"), given_dim(c), keeps_dim(c), between(c)); }},
+    {"mode", [](C c) -> Out { return out_of(mode(c[0], dim(c), keeps_dim(c))); }},
+    {"mode_values", [](C c) -> Out { return mode(c[0], dim(c), keeps_dim(c)).values; }},
+    {"nansum", [](C c) -> Out { return nansum(c[0], dim(c), keeps_dim(c)); }},
+    {"nanmean", [](C c) -> Out { return nanmean(c[0], dim(c), keeps_dim(c)); }},
     {"aminmax",
      [](C c) -> Out {
        MinMax m = aminmax(c[0], dim(c));
@@ -95,7 +95,7 @@ const TorchOps statistics_rows{
     {"corrcoef", [](C c) -> Out { return corrcoef(c[0]); }},
     {"trapezoid", [](C c) -> Out { return trapezoid(c[0], number(c, "dx"), dim(c)); }},
 };
-const TorchOps product_rows{
+const TorchOps sum_of_product_rows{
     {"addmm", [](C c) { return summed(c, addmm); }},
     {"addmv", [](C c) { return summed(c, addmv); }},
     {"addr", [](C c) { return summed(c, addr); }},

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <set>
 
-namespace luminal {
+namespace luminal::data_test {
 namespace {
 
 using luminal::testing_formats::put_file;
@@ -298,4 +298,4 @@ TEST(Loader, ReadsAheadAndHandsErrorsOver) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::data_test

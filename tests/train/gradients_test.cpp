@@ -3,7 +3,7 @@
 #include "luminal/terms.h"
 #include "train/gradient_support.h"
 
-namespace luminal {
+namespace luminal::gradients_test {
 namespace {
 using testing_train::Probe;
 
@@ -355,4 +355,4 @@ TEST(Gradients, DynamicDimensions) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::gradients_test

@@ -3,7 +3,7 @@
 #include "tensor/support.h"
 #include "train/gradient_support.h"
 
-namespace luminal {
+namespace luminal::losses_test {
 namespace {
 using testing_train::Numbers;
 using testing_train::Probe;
@@ -137,4 +137,4 @@ TEST(LossMemory, TheGradientOfCrossEntropyStoresNoProbabilities) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::losses_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace luminal {
+namespace luminal::optimizers_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -341,4 +341,4 @@ TEST(Updates, AKeptStateIsTheOldOne) {
 }
 
 } // namespace
-} // namespace luminal
+} // namespace luminal::optimizers_test

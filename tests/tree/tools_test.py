@@ -129,6 +129,68 @@ class Words(Tree):
         self.passes("check_words.py", "--root", self.root)
 
 
+class Groups(Tree):
+    """Two files of src/expr, and what stands in them and in a header in the namespace luminal."""
+
+    def two(self, first, second, header=""):
+        self.write("src/expr/expr.h", f"// expr/expr.h -- x.\nnamespace luminal {{\n{header}\n}}\n")
+        for name, text in (("a", first), ("b", second)):
+            self.write(f"src/expr/{name}.cpp", f'// expr/{name}.cpp -- x.\n#include "expr/expr.h"\n'
+                                               f"namespace luminal {{\n{text}\n}} // namespace luminal\n")
+
+    def clash(self, first, second, header="", what="src/expr/b.cpp:4: "):
+        self.two(first, second, header)
+        self.finds(what, "check_groups.py", "--root", self.root)
+
+    def fine(self, first, second, header=""):
+        self.two(first, second, header)
+        self.passes("check_groups.py", "--root", self.root)
+
+    def test_functions(self):
+        one = ("namespace {\n[[nodiscard]] std::map<int, int> f(const int& x, int y = g(1, 2)) {\n"
+               "return {{x, y}}; } }")
+        self.clash(one, "namespace { int f(const int& a, int) { return a; } }",
+                   what="src/expr/b.cpp:4: f is in src/expr/a.cpp:5 too")
+        self.clash(one, "static map<int, int> f(const int&, int);")
+        self.clash("static void f(const std::map<a::B, int>& x);", "static void f(const map<B, int>&);")
+        self.clash(one, "int g();", "int f(const int& x, int y);", "src/expr/a.cpp:5: f is in src/expr/")
+        self.clash("static A operator+(A a, A);", "static A operator+(A x, A y) { return {}; }")
+        self.fine("static A operator+(A a, A);", "static B operator+(B x, B y) { return {}; }")
+        self.clash(one, "namespace { int f(double a) { return a; } }")  # which one is f(1)?
+        self.clash("static void f(std::string_view a);", "static void f(const std::string& a, int b = 0);")
+        self.fine(one, "namespace { int f(const A& a) { return a; } int f(int, int, int); }")
+        self.fine(one, "namespace other { namespace { int f(const int& a, int) { return a; } } }")
+        self.fine(one, "int A::f(const int& a, int) { return a; }\nA::A() : f{1}, g(2) { int f(1); }")
+        self.fine(one, '// int f(int, int);\nauto x = R"(namespace { int f(const int& a, int) {} })";')
+
+    def test_types_and_constants(self):
+        part = "namespace { struct Part { int most; }; }"
+        self.clash(part, "namespace { class Part final : public A<int> {}; }")
+        self.clash(part, "namespace { template <class T> struct Part { T f; }; }")
+        self.clash("namespace { enum class Part { a, b }; }", part)
+        self.clash(part, "int x();", "struct Part {};", "src/expr/a.cpp:4: Part is in")
+        self.clash("constexpr int most = 3;", "namespace { const std::vector<int> most{1, 2}; }")
+        self.clash("constexpr int least = f(1, 2), most = 3;", "const int most = 4;")
+        self.clash("namespace { int table[] = {1, 2}; }", "namespace { void table(int); }")
+        self.fine(part, "namespace { struct Part; int most() { struct Part {}; int most; } }")
+        self.fine("const int most = 3;", "int x();", "extern const int most;")
+
+    def test_other_names_of_types(self):
+        self.fine("using Key = std::string;", "using Key = std::string;")
+        self.clash("using Key = std::string;", "using Key = int;")
+        self.fine("using other::Key;", "using luminal::other::Key;", "namespace other { struct Key {}; }")
+        self.clash("using other::Key;", "namespace { struct Key {}; }", "namespace other { struct Key {}; }")
+        other = "namespace other { struct Key {}; }"
+        self.clash("using namespace other;", "namespace { struct Key {}; }", other)
+        self.fine("namespace fs = std::filesystem;", "namespace fs = std::filesystem;")
+
+    def test_macros(self):
+        self.clash("#define ROW(x) \\\n  x", "#define ROW 1",
+                   what="src/expr/b.cpp:4: the macro ROW is in src/expr/a.cpp:4 too")
+        self.clash("#define ROW 1\n#undef ROW", "", "#define ROW 2", "src/expr/a.cpp:4: the macro ROW is in")
+        self.fine("#define ROW(x) x\n#undef ROW", "#define ROW 1")
+
+
 class Files(Tree):
     def check(self, path, text, what):
         self.passes("check_files.py", "--root", self.root)

@@ -13,7 +13,7 @@ namespace luminal::device {
 namespace {
 using namespace opencl;
 
-struct Found {
+struct FoundDevice {
   Handle id = nullptr;
   OpenClInfo info;
 };
@@ -32,20 +32,20 @@ std::string text(const Api& cl, Handle device, uint32_t what) {
   return value;
 }
 
-Result<std::vector<Found>> look(const Api& cl) {
+Result<std::vector<FoundDevice>> look(const Api& cl) {
   uint32_t count = 0;
   if (const int32_t code = cl.clGetPlatformIDs(0, nullptr, &count); code != success || count == 0)
     return Failure{"OpenCL cannot be used: libOpenCL knows no driver (for processors: pocl-opencl-icd)"};
   std::vector<Handle> platforms(count);
   cl.clGetPlatformIDs(count, platforms.data(), nullptr);
-  std::vector<Found> found;
+  std::vector<FoundDevice> found;
   for (Handle platform : platforms) {
     uint32_t here = 0;
     if (cl.clGetDeviceIDs(platform, all_devices, 0, nullptr, &here) != success) continue;
     std::vector<Handle> devices(here);
     cl.clGetDeviceIDs(platform, all_devices, here, devices.data(), nullptr);
     for (Handle device : devices) {
-      Found& f = found.emplace_back();
+      FoundDevice& f = found.emplace_back();
       f.id = device;
       f.info.name = text(cl, device, device_name);
       f.info.version = text(cl, device, device_version);
@@ -62,7 +62,7 @@ Result<std::vector<Found>> look(const Api& cl) {
 }
 class OpenCl final : public HostCopies<Device> {
 public:
-  OpenCl(const Api& cl, const Found& found, int place)
+  OpenCl(const Api& cl, const FoundDevice& found, int place)
       : cl_(cl), id_(found.id), name_(place == 0 ? "opencl" : fmt::format("opencl:{}", place)) {
     const auto units = int64_t(number<uint32_t>(cl, id_, max_compute_units));
     const bool is_processor = number<uint64_t>(cl, id_, device_type) & type_cpu;
@@ -267,7 +267,7 @@ Result<std::vector<OpenClInfo>> opencl::list_devices(const Api& cl) {
   const auto found = look(cl);
   if (!found) return found.failure();
   std::vector<OpenClInfo> infos;
-  for (const Found& f : *found) infos.push_back(f.info);
+  for (const FoundDevice& f : *found) infos.push_back(f.info);
   return infos;
 }
 
@@ -277,7 +277,7 @@ Result<std::unique_ptr<Device>> opencl::make_device(const Api& cl, int place) {
   if (place < 0 || size_t(place) >= found->size())
     return Failure{fmt::format("there is no OpenCL device {}, there {} {}", place,
                                found->size() == 1 ? "is" : "are", found->size())};
-  const Found& f = (*found)[size_t(place)];
+  const FoundDevice& f = (*found)[size_t(place)];
   if (!f.info.unusable.empty()) return Failure{f.info.unusable};
   auto device = std::make_unique<OpenCl>(cl, f, place);
   if (auto opened = device->open(); !opened) return opened.failure();
