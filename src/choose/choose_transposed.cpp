@@ -173,4 +173,33 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
   return true;
 }
 
+/// Is it read along the reduction, element by element, and along the lanes with large steps?
+bool DefaultScheduler::lies_across(const Formula& f, const Tuple& t) const {
+  const Expr lanes = axis_at(t.lanes).symbol, reduced = axis_at(t.reduced).symbol;
+  return f.kind == FormulaKind::load && f.guard.is_constant(1) &&
+         value_at(f.value).role != ValueRole::interior && varies(f.index, lanes) &&
+         step_of(nests_.cone, f.value, f.index, lanes) != Step::contiguous &&
+         step_of(nests_.cone, f.value, f.index, reduced) == Step::contiguous;
+}
+
+/// What the stages of tiles read from memory across the lanes (a row of a mask for each lane) is transposed
+/// in a copy of the tile.
+void DefaultScheduler::transpose_tiles(const Tuple& t) {
+  std::vector<std::string> values;
+  for (int s = 0; s <= t.stage; s++)
+    visit_stage(stage(s), [&](const Formula& f) {
+      if (!lies_across(f, t)) return;
+      if (const std::string& name = value_at(f.value).name; !contains(values, name)) values.push_back(name);
+    });
+  for (const std::string& value : values) {
+    const std::string copy = nests_.free_name(value + ".lanes");
+    Attempt attempt = begin();
+    const size_t axes = nests_.cone.axes.size();
+    if (try_add(DirectiveKind::stage, {value, copy}) && nests_.cone.axes.size() == axes)
+      transposed_.insert(stage(nests_.stage(copy)).name);
+    else
+      undo(std::move(attempt));
+  }
+}
+
 } // namespace luminal::kernel

@@ -12,8 +12,7 @@
 //   at STAGE LOOP                       the stage runs inside LOOP of the nest that is open before it
 //                                       (compute_at); root: a nest of its own
 //   store VALUE LOOP DIM... [in SPACE]  the storage of VALUE begins a new life in each trip of LOOP
-//                                       (store_at); DIM: axis, axis/N, axis%N, axis+PAD; SPACE: shared,
-//                                       local
+//                                       (store_at); DIM: axis[/N|%N|+PAD]; SPACE: shared, local
 //   stage VALUE COPY                    readers read a packed copy, made by a new stage COPY
 //   padded_copy VALUE COPY [AXIS SIZE]  readers read a zero-padded copy (halo) of all that their
 //                                       windows reach; one for each block of SIZE elements of AXIS
@@ -21,8 +20,7 @@
 //   materialize NODE VALUE              a map that is inlined at its readers becomes a stage and a
 //                                       value of its own; where VALUE is an output that a map makes of
 //                                       the same formula, later readers read that
-//   inline VALUE                        the inverse: a value that is a plain map is computed by its
-//                                       readers
+//   inline VALUE                        the inverse: readers compute a value that is a plain map
 //   fuse STAGE NEXT                     one nest with the results of both; a fold and the maps on its
 //                                       results become one stage (epilogue)
 //   cascade STAGE LOOP                  a tuple fold returns to plain folds inside each trip of LOOP:
@@ -42,9 +40,8 @@
 //   predicate_bound STAGE LOOP          the loop ends where the domain of the fold does; a serial one of
 //                                       a sum does not run where no result is read
 //   prefetch STAGE VALUE LOOP [INNER] DISTANCE
-//                                       touches what LOOP will read of VALUE, or write to it, DISTANCE
-//                                       trips later; each trip of INNER (of any stage in LOOP) touches
-//                                       a share
+//                                       touches what LOOP will read or write of VALUE DISTANCE trips
+//                                       later; each trip of INNER (of any stage in LOOP) a share
 //   stream VALUE                        an output of the kernel is written past the caches
 //   unit STAGE DESCRIPTOR [COPY [COPY]] the dot instruction (loop/unit.h) that computes the sum, on
 //                                       operands packed along K in words of several elements; a sum of

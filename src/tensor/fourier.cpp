@@ -113,12 +113,12 @@ Tensor element(const Tensor& x, int axis, int64_t at, Where where) {
 
 /// How the results of a step lie: both parts in planes, or side by side; the latter for the last step, in
 /// which no axis `rest` is left.
-enum class Order { planes, pairs };
+enum class ResultOrder { planes, pairs };
 
 /// z [.., f, rest, 2, done, tail..] -> [.., rest, 2, f, done, tail..] or [.., f done, 2, tail..], f a power
 /// of two or odd: turned by the powers of the root and scaled, then a transform of f numbers in one body.
 /// tail: the number of axes behind `done`, 0 or 1.
-Tensor small_step(const Tensor& z, double sign, double scale, int tail, Order order, Where where) {
+Tensor small_step(const Tensor& z, double sign, double scale, int tail, ResultOrder order, Where where) {
   const int done_axis = -1 - tail, parts_axis = -2 - tail, rest_axis = -2 - tail, factor_axis = -4 - tail;
   const int64_t f = z.dim(factor_axis).value(), done = z.dim(done_axis).value(), all = f * done;
   std::vector<int64_t> shape{f, done};
@@ -149,7 +149,7 @@ Tensor small_step(const Tensor& z, double sign, double scale, int tail, Order or
   }
   const std::vector<Complex> y = is_power_of_two(f) ? butterfly(x, sign) : odd_transform(x, sign);
   std::vector<Tensor> results;
-  if (order == Order::pairs) {
+  if (order == ResultOrder::pairs) {
     for (const Complex& k : y)
       results.push_back(
           stack({k.re.squeeze(rest_axis, where), k.im.squeeze(rest_axis, where)}, parts_axis + 1, where));
@@ -217,7 +217,7 @@ Tensor transform_columns(Tensor z, const Rows& r, int64_t n, double sign, double
     rest /= f;
     z = z.reshape({f, rest, 2, done, r.rows}, where);
     const bool last = rest == 1;
-    z = small_step(z, sign, last ? scale : 1, 1, last ? Order::pairs : Order::planes, where);
+    z = small_step(z, sign, last ? scale : 1, 1, last ? ResultOrder::pairs : ResultOrder::planes, where);
     done *= f;
   }
   return z;
@@ -254,7 +254,7 @@ Tensor transform(const Tensor& x, int64_t n, double sign, double scale, Where wh
   Tensor matrix, y;
   if (of_known_size && parts == 2 && factor == first_factor && is_power_of_two(n) &&
       rest >= first_factor / 2) {
-    y = small_step(x.reshape(shaped({factor, rest, 2, 1}), where), sign, 1, 0, Order::planes, where);
+    y = small_step(x.reshape(shaped({factor, rest, 2, 1}), where), sign, 1, 0, ResultOrder::planes, where);
   } else {
     matrix = table(
         x, {factor, parts, 2, factor},
@@ -272,7 +272,7 @@ Tensor transform(const Tensor& x, int64_t n, double sign, double scale, Where wh
     Tensor z = y.reshape(shaped({f, rest, 2, done}), where);
     if (of_known_size && f > 1 && is_power_of_two(f)) {
       const bool last = rest == 1;
-      y = small_step(z, sign, last ? scale : 1, 0, last ? Order::pairs : Order::planes, where);
+      y = small_step(z, sign, last ? scale : 1, 0, last ? ResultOrder::pairs : ResultOrder::planes, where);
       if (last) return y;
     } else if (4 * f * all <= largest_table) { // the turns within the matrices
       matrix = table(
