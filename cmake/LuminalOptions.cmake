@@ -15,8 +15,8 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 
-# Half of the time of a file is its headers and the templates that it shares with its folder.
-option(LUMINAL_UNITY "Compile the files of a folder in groups: a clean build takes a third of the time"
+# Much of the time of a file is its headers and the templates that it shares with its folder.
+option(LUMINAL_UNITY "Compile the files of a folder in groups: a clean build takes less than half of the time"
   ${PROJECT_IS_TOP_LEVEL})
 # luminal_unity(target): its files are compiled in groups of about the same size, at most sixteen.
 function(luminal_unity target)
