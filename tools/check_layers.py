@@ -5,6 +5,7 @@
 #   folders   a folder of src/ includes itself and the folders LAYERS names for it, which stand above it
 #   leaves    egraph, device and formats see only base
 #   public    include/luminal/*.h include luminal/* and the standard library, nothing else
+#   processor files outside of codegen and device/cpu that name the processor's types: MOST_OF_PROCESSOR
 #   spelling  includes are "folder/file.h" from src/, never relative, and the file exists
 import argparse
 import pathlib
@@ -13,6 +14,8 @@ import sys
 
 import tree
 
+PROCESSOR = re.compile(r"\b(?:CpuTarget|CpuDevice)\b")
+MOST_OF_PROCESSOR = 6  # files: what is made for any device passes a codegen::Target on
 LEAVES = ("egraph", "device", "formats")
 GENERATED = {"build_info.h": "src/cli/main.cpp"}  # made by the build, and who may include it
 # Standard headers have no dot and no slash; public headers use these and no others.
@@ -51,6 +54,7 @@ def read_layers(root):
 
 def check(root):
     components, public, bad = read_layers(root)
+    processor = []
     for path in tree.files(root, {".h", ".cpp"}):
         parts = path.parts
         if parts[0] not in ("src", "include"):
@@ -63,7 +67,10 @@ def check(root):
         if component not in components:
             bad.append(f"{path}:1: the folder {component} is not in LAYERS")
             continue
-        for line, name, angled in tree.includes((root / path).read_text(errors="replace")):
+        text = (root / path).read_text(errors="replace")
+        if parts[1] != "codegen" and parts[1:3] != ("device", "cpu") and PROCESSOR.search(text):
+            processor.append(str(path))
+        for line, name, angled in tree.includes(text):
             where, target = f"{path}:{line}", name.split("/")[0]
             if angled:
                 if is_public and not STANDARD.match(name):
@@ -89,6 +96,9 @@ def check(root):
                 bad.append(f"{where}: there is no src/{name}")
             elif target != component and target not in components[component]:
                 bad.append(f"{where}: {component} may not include {target} (see LAYERS)")
+    if len(processor) > MOST_OF_PROCESSOR:
+        bad.append(f"{len(processor)} files name CpuTarget or CpuDevice, expected at most {MOST_OF_PROCESSOR} "
+                   f"outside of codegen and device/cpu: {' '.join(processor)}")
     return bad
 
 

@@ -446,7 +446,7 @@ Table::~Table() {
 }
 
 Machine::Machine(int threads) : pool(std::make_unique<ThreadPool>(threads)) {
-  probes = std::move(search::Probes::create(*pool, codegen::CpuTarget::host())).value();
+  probes = std::move(search::Probes::create(*pool, codegen::Target::host())).value();
 }
 Machine::~Machine() = default;
 

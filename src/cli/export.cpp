@@ -134,9 +134,9 @@ int export_program(const ExportArguments& a) {
   progress.update(0.8, "write");
   runtime::ExportOptions how{.folder = a.folder,
                              .name = name_of(a),
-                             .target = a.target == "host" ? "this processor (" + options.target.cpu + ")"
+                             .target = a.target == "host" ? "this processor (" + options.target.cpu.cpu + ")"
                                                           : a.target,
-                             .instructions = compile::instructions_of(options.target),
+                             .instructions = options.target.cpu.instructions(),
                              .output_names = {},
                              .weight = program.weight};
   auto exported = runtime::export_plan(*compiled->plan, how);
@@ -147,7 +147,7 @@ int export_program(const ExportArguments& a) {
   all.insert(all.end(), exported->runtime.begin(), exported->runtime.end());
   if (a.json)
     std::cout << Json{{"name", how.name},
-                      {"target", options.target.triple + " " + options.target.cpu},
+                      {"target", options.target.cpu.triple + " " + options.target.cpu.cpu},
                       {"instructions", how.instructions},
                       {"kernels", compiled->kernels},
                       {"code_bytes", exported->code_bytes},

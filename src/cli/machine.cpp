@@ -45,7 +45,7 @@ struct Check {
 
 int doctor(bool json) {
   std::vector<Check> checks;
-  const auto& target = codegen::CpuTarget::host();
+  const auto target = codegen::Target::host().cpu;
   checks.push_back({"LLVM", codegen::llvm_version(), true});
   checks.push_back({"processor",
                     fmt::format("{}, vectors of {} bits, {} registers", target.cpu, target.vector_bits,

@@ -51,7 +51,22 @@ struct CpuTarget {
   bool memory_operands() const { return triple.starts_with("x86_64"); }
   /// Lanes of one vector register.
   int lanes(DType type) const { return vector_bits / (bits(type) < 8 ? 8 : bits(type)); }
+  /// What a processor must have to run the code, for a program that asks it: words of GCC's
+  /// __builtin_cpu_supports on x86-64, of the system's HWCAP bits on AArch64 ("HWCAP_ASIMDDP").
+  std::vector<std::string> instructions() const;
   bool operator==(const CpuTarget&) const = default;
+};
+
+/// What code is made for. Those who pass it on need not know whether that is a processor.
+struct Target {
+  CpuTarget cpu;                 ///< of machine code
+  std::string language = {};     ///< "opencl": code is text of it; empty: machine code for `cpu`
+  std::string architecture = {}; ///< of that device: "sm_90a", "gfx942"; empty: the text itself is loaded
+
+  /// Machine code for this processor.
+  static Target host() { return {.cpu = CpuTarget::host()}; }
+  bool is_text() const { return !language.empty(); }
+  bool operator==(const Target&) const = default;
 };
 
 struct CodegenOptions {

@@ -197,6 +197,25 @@ Result<CpuTarget> CpuTarget::named(std::string_view cpu) {
                   [&](const char* name) { return info.checkFeatures(std::string("+") + name); });
 }
 
+std::vector<std::string> CpuTarget::instructions() const {
+  std::vector<std::string> words;
+  auto add = [&](bool present, std::initializer_list<const char*> names) {
+    if (present) words.insert(words.end(), names.begin(), names.end());
+  };
+  if (triple.starts_with("x86_64")) {
+    add(vector_bits >= 256, {"avx2"});
+    add(fma, {"fma"});
+    add(vector_bits >= 512, {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
+    add(bf16_dot, {"avx512bf16"});
+    add(int8_dot, {"avx512vnni"});
+  } else {
+    add(int8_dot, {"HWCAP_ASIMDDP"});
+    add(bf16_dot, {"HWCAP2_BF16"});
+    if (sve) words.insert(words.end(), {"HWCAP_SVE", "SVE_BITS " + std::to_string(vector_bits)});
+  }
+  return words;
+}
+
 uint64_t CpuTarget::hash() const {
   Hasher h;
   h.add(triple).add(cpu).add(features).add(vector_bits).add(vector_registers);

@@ -23,7 +23,7 @@ public:
     forbidden_ = built_.rules->approximate_rules();
     auto without = make_({{}, forbidden_});
     if (!without) return without.failure();
-    if (!options_.language.empty())
+    if (options_.target.is_text())
       return leave(std::move(*without),
                    fmt::format("what runs on the device {} is not measured", options_.device));
     for (const auto& [symbol, value] : sizes(*built_.plan)) bound_[symbol] = value;

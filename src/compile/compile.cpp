@@ -58,8 +58,8 @@ Expr over_plan(Expr bytes, const PlannedKernel& kernel) {
 /// Text of every kernel.
 Result<int> write_texts(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels,
                         const Options& options) {
-  const codegen::Dialect* dialect = codegen::find_dialect(options.language);
-  LUMINAL_CHECK(dialect, "there is no language {}", options.language);
+  const codegen::Dialect* dialect = codegen::find_dialect(options.target.language);
+  LUMINAL_CHECK(dialect, "there is no language {}", options.target.language);
   for (size_t i = 0; i < kernels.size(); i++) {
     runtime::KernelCode& code = plan.kernels[i];
     if (code.object)
@@ -84,13 +84,13 @@ Result<int> write_texts(runtime::Plan& plan, const std::vector<PlannedKernel>& k
 
 /// Machine code of every kernel, from disk or made on all workers.
 Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels, const Options& options) {
-  if (!options.language.empty()) return write_texts(plan, kernels, options);
+  if (options.target.is_text()) return write_texts(plan, kernels, options);
   std::vector<std::string> errors(kernels.size());
   std::atomic<int> cached{0};
   codegen::ObjectCache cache(options.cache ? codegen::ObjectCache::default_folder() : "");
   auto one = [&](int64_t i) {
     if (plan.kernels[size_t(i)].object) return; // the user's LLVM IR
-    auto compiled = cache.compile(kernels[size_t(i)].loops, options.target, {});
+    auto compiled = cache.compile(kernels[size_t(i)].loops, options.target.cpu, {});
     if (!compiled) {
       errors[size_t(i)] = compiled.error();
       return;
@@ -258,12 +258,12 @@ void print_debug(const Module& module, const Compiled& result, const std::vector
     auto show = [](const luminal::Result<std::string>& text) {
       print_stderr("{}\n", text ? *text : text.error());
     };
-    if (level >= 6 && !options.language.empty())
+    if (level >= 6 && options.target.is_text())
       print_stderr("{}\n",
                    std::string_view(reinterpret_cast<const char*>(code.object->data()), code.object->size()));
-    if (!options.language.empty()) continue;
-    if (level >= 6) show(codegen::llvm_ir(kernels[i].loops, options.target));
-    if (level >= 7) show(codegen::assembly(kernels[i].loops, options.target));
+    if (options.target.is_text()) continue;
+    if (level >= 6) show(codegen::llvm_ir(kernels[i].loops, options.target.cpu));
+    if (level >= 7) show(codegen::assembly(kernels[i].loops, options.target.cpu));
   }
   if (level >= 3)
     for (const PassTime& time : result.times) print_stderr("pass {:<10}{:8.1f} ms\n", time.name, time.ms);
@@ -273,7 +273,7 @@ void print_debug(const Module& module, const Compiled& result, const std::vector
 
 Options Options::host(int threads) {
   Options options;
-  options.target = codegen::CpuTarget::host();
+  options.target = codegen::Target::host();
   options.profile = search::MachineProfile::present(threads);
   options.limits = search::MachineProfile::guess(threads).limits();
   return options;
@@ -283,12 +283,12 @@ Options Options::for_device(const std::string& name, int threads) {
   Options options = host(threads);
   options.device = name;
   if (const device::KnownDevice* known = device::find_known_device(name)) {
-    options.language = known->language;
-    options.architecture = known->architecture;
+    options.target.language = known->language;
+    options.target.architecture = known->architecture;
   }
-  if (!options.language.empty()) {
+  if (options.target.is_text()) {
     options.limits.vector_registers = 0;
-    options.limits.gpu = kernel::gpu_target(options.language, options.architecture);
+    options.limits.gpu = kernel::gpu_target(options.target.language, options.target.architecture);
   }
   return options;
 }
@@ -302,7 +302,7 @@ uint64_t load_source(std::string_view weights_id, const Options& options) {
       .add("load")
       .add(codegen::codegen_version)
       .add(codegen::llvm_version())
-      .add(options.target.hash())
+      .add(options.target.cpu.hash())
       .add(weights_id)
       .value64();
 }
@@ -338,7 +338,7 @@ Result<Module> prepared(const Module& module, const Options& options, PassTable&
   const std::vector<std::string> places = places_of(module, options);
   for (const std::string& name : places) {
     if (!device::find_known_device(name)) return Failure{device::no_such_device(name)};
-    if (places.size() > 1 && !options.language.empty())
+    if (places.size() > 1 && options.target.is_text())
       return Failure{
           fmt::format("values lie on {}: a program runs on one of them", fmt::join(places, " and "))};
   }
@@ -376,7 +376,7 @@ namespace {
 /// The plan's file that the options name, or the process; null: none.
 Result<std::shared_ptr<PlanFile>> plan_file_of(const Options& options) {
   const std::string path = options.plan.empty() ? plan_of_process() : options.plan;
-  if (path.empty() || !options.language.empty()) return std::shared_ptr<PlanFile>();
+  if (path.empty() || options.target.is_text()) return std::shared_ptr<PlanFile>();
   if (options.search.mode != SearchMode::fast)
     return Failure{
         fmt::format("a search begins with what the tuning cache has: it takes no plan ({})", path)};
@@ -444,13 +444,13 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   if (!made) return made.failure();
   const Module work = std::move(*made);
 
-  if (!options.language.empty() && options.search.mode != SearchMode::fast)
+  if (options.target.is_text() && options.search.mode != SearchMode::fast)
     return Failure{fmt::format(
         "schedules for the device {} are not searched for yet: compile without a search", options.device)};
   auto read = with_rules(options);
   if (!read) return read.failure();
   Options& with = *read;
-  if (!options.language.empty()) with.tuning = nullptr; // what was measured on the processor
+  if (options.target.is_text()) with.tuning = nullptr; // what was measured on the processor
   if (with.log) with.tuning = begin_search(*with.log, work, with);
   if (with.search.mode != SearchMode::fast && !with.tuning)
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
@@ -512,7 +512,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   result.cached = built->cached;
   for (const PlannedKernel& kernel : kernels) result.schedules.push_back(kernel.schedule);
   result.plan = built->plan;
-  if (options.language.empty()) result.entries = entries_of(*built);
+  if (!options.target.is_text()) result.entries = entries_of(*built);
   print_debug(work, result, kernels, options);
   return result;
 }

@@ -19,13 +19,11 @@ class ThreadPool;
 namespace luminal::compile {
 
 struct Options {
-  kernel::MachineLimits limits;  ///< what schedules are made for
-  codegen::CpuTarget target;     ///< what code is made for
-  std::string device = "cpu";    ///< where everything runs that names no other device
-  std::string language = {};     ///< "opencl": code is text of it; empty: machine code for `target`
-  std::string architecture = {}; ///< of that device: "sm_90a", "gfx942"; empty: the text itself is loaded
-  bool cache = true;             ///< keep objects on disk
-  ThreadPool* pool = nullptr;    ///< compiles kernels on all its workers; null: on this thread
+  kernel::MachineLimits limits;                ///< what schedules are made for
+  codegen::Target target;                      ///< what code is made for
+  std::string device = "cpu";                  ///< where everything runs that names no other device
+  bool cache = true;                           ///< keep objects on disk
+  ThreadPool* pool = nullptr;                  ///< compiles kernels on all its workers; null: on this thread
   std::shared_ptr<search::TuningCache> tuning; ///< what tuning found; null: default schedules
   std::map<std::string, int64_t>
       sizes;                 ///< typical values of dynamic dimensions, by name; see search::typical_sizes

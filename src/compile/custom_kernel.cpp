@@ -51,7 +51,7 @@ Result<void> check_custom(const PlanState& state, const Function& f, NodeId node
 }
 
 /// The machine code of a custom kernel whose text is LLVM IR.
-Result<runtime::KernelCode> llvm_code(const Node& node, const codegen::CpuTarget& target) {
+Result<runtime::KernelCode> llvm_code(const Node& node, const codegen::Target& target) {
   const auto& attr = std::get<CustomAttr>(node.attr);
   codegen::LlvmKernel kernel;
   kernel.name = attr.name;
@@ -65,7 +65,7 @@ Result<runtime::KernelCode> llvm_code(const Node& node, const codegen::CpuTarget
     for (Expr symbol : symbols_of(e))
       if (std::find(kernel.symbols.begin(), kernel.symbols.end(), symbol) == kernel.symbols.end())
         kernel.symbols.push_back(symbol);
-  auto compiled = codegen::compile(kernel, target);
+  auto compiled = codegen::compile(kernel, target.cpu);
   if (!compiled) return Failure{fmt::format("custom kernel {}: {}", attr.name, compiled.error())};
   runtime::KernelCode code;
   code.name = attr.name;

@@ -123,7 +123,7 @@ bool KernelPlanner::is_quarantined(const search::TuningKey& key, const std::stri
   return options_.cache && options_.cache->quarantined(key, text);
 }
 
-search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::CpuTarget& target,
+search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::Target& target,
                                    int threads) {
   search::BuildOptions build;
   build.target = target;

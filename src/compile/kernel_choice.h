@@ -68,12 +68,12 @@ struct PlannedKernel {
 class PlanFile;
 
 /// How code of a kernel is made for the limits and the target, on so many threads.
-search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::CpuTarget& target,
+search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::Target& target,
                                    int threads);
 
 struct ChoiceOptions {
   kernel::MachineLimits limits;
-  codegen::CpuTarget target;
+  codegen::Target target;
   std::shared_ptr<search::TuningCache> cache; ///< null: default schedules only
   std::map<std::string, int64_t> sizes;       ///< typical values of dynamic dimensions, by name
   bool strict = false;                        ///< a schedule that turns out to be wrong is a failure

@@ -12,14 +12,14 @@ void without_tiles(codegen::CpuTarget& target) { target.bf16_tiles = target.int8
 Result<Options> options_for_target(std::string_view name, int threads) {
   Options options = Options::host(threads);
   if (name == "host") {
-    without_tiles(options.target);
-    options.limits.units = options.target.dot_units();
+    without_tiles(options.target.cpu);
+    options.limits.units = options.target.cpu.dot_units();
     return options;
   }
   auto target = codegen::CpuTarget::named(name);
   if (!target) return target.failure();
   without_tiles(*target);
-  options.target = *target;
+  options.target.cpu = *target;
   options.limits = {.lanes = target->vector_bits / 32,
                     .vector_registers = target->vector_registers,
                     .memory_operands = target->memory_operands(),
@@ -29,26 +29,6 @@ Result<Options> options_for_target(std::string_view name, int threads) {
                     .threads = threads,
                     .units = target->dot_units()};
   return options;
-}
-
-std::vector<std::string> instructions_of(const codegen::CpuTarget& target) {
-  std::vector<std::string> words;
-  auto add = [&](bool present, std::initializer_list<const char*> names) {
-    if (present) words.insert(words.end(), names.begin(), names.end());
-  };
-  if (target.triple.starts_with("x86_64")) {
-    add(target.vector_bits >= 256, {"avx2"});
-    add(target.fma, {"fma"});
-    add(target.vector_bits >= 512, {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
-    add(target.bf16_dot, {"avx512bf16"});
-    add(target.int8_dot, {"avx512vnni"});
-  } else {
-    add(target.int8_dot, {"HWCAP_ASIMDDP"});
-    add(target.bf16_dot, {"HWCAP2_BF16"});
-    if (target.sve)
-      words.insert(words.end(), {"HWCAP_SVE", "SVE_BITS " + std::to_string(target.vector_bits)});
-  }
-  return words;
 }
 
 bool host_multiplies_bytes() { // where it is absent, the unit of that name stands for several instructions

@@ -134,7 +134,7 @@ private:
 
 Result<void> measure(MachineProfile& profile) {
   ThreadPool pool(profile.threads, 2000);
-  auto probes = Probes::create(pool, codegen::CpuTarget::host());
+  auto probes = Probes::create(pool, codegen::Target::host());
   if (!probes) return probes.failure();
   return Measurement(profile, pool, **probes).run();
 }

@@ -153,14 +153,15 @@ constexpr int64_t arithmetic_input = 16 << 10, arithmetic_output = 16 << 10;
 int arrays_read(Stream stream) { return stream == Stream::write ? 0 : stream == Stream::triad ? 2 : 1; }
 int arrays_written(Stream stream) { return stream == Stream::read ? 0 : 1; }
 
-Probes::Probes(ThreadPool& pool, const codegen::CpuTarget& target)
+Probes::Probes(ThreadPool& pool, const codegen::Target& target)
     : pool_(pool), target_(target), device_(device::make_cpu_device(pool)) {
   by_turns_.resize(size_t(pool.size()));
   scratch_.resize(size_t(arithmetic_input + arithmetic_output * pool.size() + 64));
 }
 
-Result<std::unique_ptr<Probes>> Probes::create(ThreadPool& pool, const codegen::CpuTarget& target) {
-  std::unique_ptr<Probes> probes(new Probes(pool, target));
+Result<std::unique_ptr<Probes>> Probes::create(ThreadPool& pool, const codegen::Target& code_target) {
+  std::unique_ptr<Probes> probes(new Probes(pool, code_target));
+  const codegen::CpuTarget& target = code_target.cpu;
   const bool arm = target.triple.starts_with("aarch64") || target.triple.starts_with("arm64");
   struct Wanted {
     Loop* loop;
@@ -253,13 +254,13 @@ double Probes::peak(Peak peak, int threads, double seconds) {
 }
 
 int64_t Probes::blocks(int threads, int64_t elements) const {
-  const int64_t block = int64_t(vectors_per_block) * target_.lanes(DType::f32);
-  const int64_t count = elements / (block * threads), even = places * blocks_per_piece(target_);
+  const int64_t block = int64_t(vectors_per_block) * target_.cpu.lanes(DType::f32);
+  const int64_t count = elements / (block * threads), even = places * blocks_per_piece(target_.cpu);
   return std::max<int64_t>(1, count < 64 * even ? count : count / even * even);
 }
 
 int64_t Probes::stream_bytes(Stream stream, int threads, int64_t elements, int64_t rounds) const {
-  const int64_t block = int64_t(vectors_per_block) * target_.lanes(DType::f32) * int64_t(sizeof(float));
+  const int64_t block = int64_t(vectors_per_block) * target_.cpu.lanes(DType::f32) * int64_t(sizeof(float));
   return blocks(threads, elements) * block * threads * rounds *
          (arrays_read(stream) + arrays_written(stream));
 }
@@ -278,7 +279,7 @@ double Probes::stream_seconds(Stream stream, int threads, const Arrays& a, int64
   }
   const int64_t symbols[] = {blocks(threads, a.elements), threads, rounds};
   const Loop* loop = &streams_[size_t(stream)][a.cached];
-  if (stream == Stream::read && !a.cached && symbols[0] % (places * blocks_per_piece(target_)) == 0 &&
+  if (stream == Stream::read && !a.cached && symbols[0] % (places * blocks_per_piece(target_.cpu)) == 0 &&
       (by_turns_[size_t(threads - 1)] ^= 1))
     loop = &read_by_turns_;
   const double start = seconds_now();

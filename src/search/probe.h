@@ -36,7 +36,7 @@ class Probes {
 public:
   /// Compiles every loop that the target has the instructions for. The pool must outlive the
   /// probes.
-  static Result<std::unique_ptr<Probes>> create(ThreadPool& pool, const codegen::CpuTarget& target);
+  static Result<std::unique_ptr<Probes>> create(ThreadPool& pool, const codegen::Target& target);
 
   bool has(Peak peak) const { return peaks_[size_t(peak)].present; }
   /// Operations per second of one run of about `seconds` (a multiply-add is two). threads: 1 ..
@@ -66,11 +66,11 @@ private:
     device::KernelId kernel = 0;
     double operations = 0; // of one round of one thread
   };
-  explicit Probes(ThreadPool& pool, const codegen::CpuTarget& target);
+  explicit Probes(ThreadPool& pool, const codegen::Target& target);
   int64_t blocks(int threads, int64_t elements) const;
 
   ThreadPool& pool_;
-  codegen::CpuTarget target_;
+  codegen::Target target_;
   std::unique_ptr<device::Device> device_;
   std::array<Loop, peak_count> peaks_;
   std::array<std::array<Loop, 2>, stream_count> streams_; // past the caches, through them

@@ -66,7 +66,7 @@ ExprMap<int64_t> bound_symbols(const std::vector<Expr>& symbols,
 
 Result<CandidateCode> build(const kernel::Kernel& kernel, const std::map<std::string, int64_t>& symbols,
                             const BuildOptions& options) {
-  auto compiled = codegen::compile(kernel, options.target, options.codegen);
+  auto compiled = codegen::compile(kernel, options.target.cpu, options.codegen);
   if (!compiled) return compiled.failure();
   CandidateCode code{nullptr, compiled->entry};
   code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->object));
@@ -185,8 +185,8 @@ TuningKey machine_key(const BuildOptions& options, std::string numeric, uint64_t
   key.layouts =
       "rows/64"; // row-major in the order of the dimensions, aligned to 64 bytes: what the runtime gives
   key.numeric = std::move(numeric);
-  key.instructions =
-      fmt::format("{} {} {:016x}", options.target.triple, options.target.cpu, options.target.hash());
+  key.instructions = fmt::format("{} {} {:016x}", options.target.cpu.triple, options.target.cpu.cpu,
+                                 options.target.cpu.hash());
   key.llvm = codegen::llvm_version();
   key.rules = rules;
   key.codegen = Hasher()

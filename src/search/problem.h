@@ -33,7 +33,7 @@ struct SizePoint {
 };
 
 struct BuildOptions {
-  codegen::CpuTarget target = codegen::CpuTarget::host();
+  codegen::Target target = codegen::Target::host();
   codegen::CodegenOptions codegen;
   kernel::LowerOptions lower;
   int threads = 1;

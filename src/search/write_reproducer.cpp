@@ -11,19 +11,20 @@ Result<std::string> write_reproducer(const std::string& folder, const KernelProb
                                      const Candidate& candidate, const kernel::Kernel& kernel,
                                      const std::string& cause, const std::string& loops,
                                      const BuildOptions& build) {
-  nlohmann::ordered_json about{
-      {"cause", cause},
-      {"seed", problem.seed},
-      {"symbols", problem.symbols},
-      {"integers", problem.integers},
-      {"floats", problem.floats},
-      {"threads", build.threads},
-      {"lanes", build.lower.lanes},
-      {"contract", build.lower.contract},
-      {"target",
-       {{"triple", build.target.triple}, {"cpu", build.target.cpu}, {"features", build.target.features}}},
-      {"codegen", codegen::codegen_version},
-      {"llvm", codegen::llvm_version()}};
+  nlohmann::ordered_json about{{"cause", cause},
+                               {"seed", problem.seed},
+                               {"symbols", problem.symbols},
+                               {"integers", problem.integers},
+                               {"floats", problem.floats},
+                               {"threads", build.threads},
+                               {"lanes", build.lower.lanes},
+                               {"contract", build.lower.contract},
+                               {"target",
+                                {{"triple", build.target.cpu.triple},
+                                 {"cpu", build.target.cpu.cpu},
+                                 {"features", build.target.cpu.features}}},
+                               {"codegen", codegen::codegen_version},
+                               {"llvm", codegen::llvm_version()}};
   const std::vector<std::pair<std::string, std::string>> files = {
       {"term.lum", to_string(problem.module)},
       {"schedule.txt", kernel::to_string(candidate.schedule)},

@@ -320,7 +320,7 @@ TEST(Access, AnExportedProgramRefusesToo) {
       {.folder = folder,
        .name = "m",
        .target = "host",
-       .instructions = compile::instructions_of(options.target),
+       .instructions = options.target.cpu.instructions(),
        .weight = [](const runtime::Slot&) { return Result<std::span<const std::byte>>(Failure{"none"}); }});
   ASSERT_TRUE(files) << files.error();
   std::ofstream(folder / "main.c") << R"(

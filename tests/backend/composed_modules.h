@@ -17,7 +17,7 @@ inline void each_kernel(const Module& module, const kernel::MachineLimits& limit
   Module work = module;
   passes::defaults().run(work);
   compile::KernelPlanner chooser({.limits = limits,
-                                  .target = codegen::CpuTarget::host(),
+                                  .target = codegen::Target::host(),
                                   .cache = {},
                                   .sizes = {},
                                   .reproducers = {},

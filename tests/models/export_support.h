@@ -53,7 +53,7 @@ inline runtime::ExportedFiles export_graph(Graph& g, const Folder& folder, const
              plan, {.folder = folder.path,
                     .name = name,
                     .target = target,
-                    .instructions = compile::instructions_of(options.target),
+                    .instructions = options.target.cpu.instructions(),
                     .output_names = std::move(names),
                     .weight = [&](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
                       return state->data.at(slot.name).bytes;

@@ -232,7 +232,7 @@ TEST(MachineProfile, MeasuredOnceAndKept) {
 
 TEST(Probes, StreamsDoWhatTheySay) {
   ThreadPool pool(2);
-  auto made = Probes::create(pool, codegen::CpuTarget::host());
+  auto made = Probes::create(pool, codegen::Target::host());
   ASSERT_TRUE(made) << made.error();
   Probes& probes = **made;
   constexpr int64_t n = 4096;
