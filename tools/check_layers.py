@@ -97,8 +97,8 @@ def check(root):
             elif target != component and target not in components[component]:
                 bad.append(f"{where}: {component} may not include {target} (see LAYERS)")
     if len(processor) > MOST_OF_PROCESSOR:
-        bad.append(f"{len(processor)} files name CpuTarget or CpuDevice, expected at most {MOST_OF_PROCESSOR} "
-                   f"outside of codegen and device/cpu: {' '.join(processor)}")
+        bad.append(f"{len(processor)} files outside of codegen and device/cpu name CpuTarget or CpuDevice, "
+                   f"expected at most {MOST_OF_PROCESSOR}: {' '.join(processor)}")
     return bad
 
 
