@@ -7,8 +7,9 @@
 
 A test is reached where a changed file is an argument of its command or an input of a program in its
 command. Ninja knows the inputs, headers included, once the build is up to date. The tests of the
-tree itself that run no program of the build are always among them; a page reaches the tests of its
-code blocks. What decides how everything is built (CMake files, set-up) reaches every test. """
+tree itself that run no program of the build are among them, but for those that READS says more of;
+a page reaches the tests of its code blocks. What decides how everything is built (CMake files, set-
+up) reaches every test."""
 import argparse
 import json
 import os
@@ -21,7 +22,15 @@ import tree
 
 REACHES_ALL = re.compile(
     r"CMakeLists\.txt$|CMakePresets\.json$|^cmake/|^LAYERS$|^tools/(setup|build)\.sh$|^tests/support/")
-OF_SOURCES = {"tree.consumer", "tree.idioms"}  # build programs from the sources
+OF_SOURCES = {"tree.consumer"}  # builds a program from the sources
+HEADER = r"^(include|src)/.*\.h$"
+READS = {  # all that these tests of the tree read
+    "tree.benches": HEADER + r"|^bench/|^tools/(check_benches|tree)\.py$",
+    "tree.headers": HEADER + r"|^tools/(check_headers|tree)\.py$",
+    "tree.idioms": r"^include/|\.md$|^tests/tree/idioms|^tools/readme_blocks\.py$",
+    "tree.math_coefficients": r"^src/codegen/math|^tools/math_coefficients\.py$",
+    "tree.tools": r"^tools/|^tests/tree/tools_test\.py$|\.sh$",
+}
 
 
 def lines(*command):
@@ -71,6 +80,8 @@ class Inputs:
 def reached(test, changed, inputs, all_sources):
     """Whether a test of ctest's list depends on a changed file."""
     name, programs = test["name"], 0
+    if name in READS:
+        return any(re.search(READS[name], file) for file in changed)
     for word in test.get("command", []):
         path = pathlib.Path(word)
         if not path.is_absolute():
