@@ -161,8 +161,16 @@ private:
              prove(lt(at.second, t_.axes.extent(at.first))) == Truth::yes;
     });
   }
+  /// A view of itself is composed again and again, where nothing shows what that comes to: the size of its
+  /// indices grows as a power of their depth.
+  static constexpr uint32_t most_depth = 16;
+  static uint32_t depth(const Place& place) {
+    uint32_t deepest = place.predicate.depth();
+    for (const auto& [axis, e] : place.index) deepest = std::max(deepest, e.depth());
+    return deepest;
+  }
   std::optional<Place> both(const Place& w, const Place& u) const {
-    if (!is_total(w) || !u.holes.empty()) return {};
+    if (!is_total(w) || !u.holes.empty() || depth(w) + depth(u) > most_depth) return {};
     ExprMap<Expr> at;
     for (const auto& [axis, e] : w.index)
       if (t_.axes.symbol(axis).is_symbol()) at[t_.axes.symbol(axis)] = e;

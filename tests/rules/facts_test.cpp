@@ -2,6 +2,7 @@
 #include "luminal/error.h"
 #include "rules/enter_region.h"
 #include "rules/saturate.h"
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -182,6 +183,23 @@ fn @main(%x: f32[3], %y: f32[3]) {
   EXPECT_EQ(whole.stop, egraph::StopReason::none);
   EXPECT_GT(whole.rows, stopped.rows);
   EXPECT_TRUE(std::ranges::any_of(whole.rules, [](const auto& r) { return r.name == "Mul-swap"; }));
+}
+
+TEST(Saturate, ComposedPlacesKeepABoundedDepth) {
+  std::string text = "fn @main(%x: f32[7]) {\n  %v0 = exp %x\n";
+  for (int i = 0; i < 40; ++i)
+    text += fmt::format("  %v{1} = view %v{0} [t: 7] -> [(t * 3 // 2 + t % 4) % 7]\n", i, i + 1);
+  const Module module = parse_module(text + "  return v = %v40\n}");
+  const rules::FlatFunction flat(module, module.entry());
+  rules::RegionTerms terms;
+  rules::enter(terms, flat, {{module.entry().results[0].value}}).value();
+  rules::saturate(terms);
+  uint32_t deepest = 0;
+  for (size_t i = 0; i < terms.places.size(); ++i)
+    for (const auto& [axis, index] : terms.places[uint32_t(i)].index)
+      deepest = std::max(deepest, index.depth());
+  EXPECT_GT(deepest, 5U);
+  EXPECT_LE(deepest, 20U);
 }
 
 } // namespace
