@@ -64,8 +64,10 @@ struct NotKnown {
 std::optional<DType> carrier(ElementType type);
 /// The element type of a tensor without a type of its own in the file.
 ElementType element_type_of(DType type);
-/// Numbers of a file in their carrier type.
-HostTensor decode(const TensorData& data, const std::string& file);
+/// Its name as ONNX writes it, or its number.
+std::string type_text(ElementType type);
+/// Numbers of a file in their carrier type, which there must be.
+HostTensor decode(const TensorData& data);
 /// The nearest numbers of a narrow type (FLOAT8..., FLOAT4E2M1, INT2, ..) as their carrier type.
 Tensor to_element_type(const Tensor& x, ElementType from, ElementType to, bool saturate,
                        bool round_up = true);
@@ -163,6 +165,7 @@ public:
   Value& find(Scope& scope, const std::string& name, const std::string& reader);
   Tensor tensor_of(Scope& scope, Value& value);
   const ModelData& file() const { return file_; }
+  std::source_location where() const { return where_; }
   const FunctionData* function(const NodeData& node) const;
   int depth = 0;    // of graphs within graphs
   int64_t made = 0; // nodes: a model that asks for too many by its loops is refused

@@ -21,7 +21,7 @@ Tensor likelihood_loss(Node& n, const Tensor& logs, const Tensor& target, const 
   if (how == "none") return loss;
   if (how == "sum") return loss.sum();
   if (how == "mean") return weight.defined() || ignored ? loss.sum() / each.sum() : loss.mean();
-  n.refuse("has the reduction " + how);
+  n.refuse(fmt::format("has the reduction '{}': none, sum and mean are supported", how));
 }
 ElementType dtype_of_result(Node& n, ElementType otherwise) {
   return ElementType(int32_t(n.integer("dtype", int64_t(otherwise))));

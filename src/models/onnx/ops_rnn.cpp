@@ -29,14 +29,16 @@ std::vector<Activation> activations(Node& n, std::vector<std::string> usual, siz
   std::vector<std::string> names;
   for (size_t d = 0; d < directions; d++) names.insert(names.end(), usual.begin(), usual.end());
   if (const Attribute* a = n.attribute("activations")) names = a->texts;
-  if (names.size() != each * directions) n.refuse(fmt::format("names {} activations", names.size()));
+  if (names.size() != each * directions)
+    n.refuse(fmt::format("names {} activations, {} are expected", names.size(), each * directions));
   const auto alpha = n.reals("activation_alpha"), beta = n.reals("activation_beta");
   std::vector<Activation> list;
   for (size_t i = 0; i < names.size(); i++) {
     static const std::set<std::string> known{
         "Sigmoid",    "Tanh",        "Relu", "Affine",   "LeakyRelu", "ThresholdedRelu",
         "ScaledTanh", "HardSigmoid", "Elu",  "Softsign", "Softplus"};
-    if (!known.contains(names[i])) n.refuse("has the activation " + names[i]);
+    if (!known.contains(names[i]))
+      n.refuse(fmt::format("has the activation '{}', which is not supported (docs/onnx.md)", names[i]));
     Activation a{names[i], {}, {}};
     if (i < alpha.size()) a.alpha = alpha[i];
     if (i < beta.size()) a.beta = beta[i];

@@ -70,7 +70,9 @@ void STFT(Node& n) {
   const Tensor x = signal.rank() == 2 ? signal.unsqueeze(-1) : signal;
   const int64_t step = n.integer_at(1);
   int64_t frame = n.has(3) ? n.integer_at(3) : n.has(2) ? n.extents(n.in(2)).at(0) : 0;
-  if (frame < 1 || step < 1) n.refuse("has no frame length");
+  if (frame < 1 || step < 1)
+    n.refuse(
+        fmt::format("has frames of {} elements in steps of {}, at least 1 is expected of both", frame, step));
   Tensor frames = x.windows(1, frame, step).transpose(-1, -2); // [batch, frames, frame, 1 or 2]
   if (n.has(2)) frames = frames * n.in(2).reshape({n.in(2).dim(0), 1});
   n.out(transform(n, frames, 2, {}, false, n.integer("onesided", 1) != 0));
