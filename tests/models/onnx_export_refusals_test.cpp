@@ -79,15 +79,14 @@ TEST_F(OnnxExportRefusals, OperationsWithoutADefinition) {
                        "operations (Operation::definition)"));
 }
 
-/// A module of `luminal convert FROM.lum TO.onnx`: no graph holds a collective.
+/// A module as `luminal convert FROM.lum TO.onnx` has it.
 TEST_F(OnnxExportRefusals, OperatorsBetweenDevices) {
-  const Module module = parse_module("func @main(%x: f32[2, 3]) -> (y: f32[8, 3]) {\n"
-                                     "  %y = collective all_gather \"tp:4\" axis 0 %x\n"
-                                     "  return %y\n}\n");
+  const Module module = parse_module(
+      "fn @main(%x: f32[8]) {\n  %y = collective all_gather \"tp:4\" axis 0 %x\n  return y = %y\n}\n");
   const std::string text =
       error_without_place([&] { onnx_export::Exporter(module, {}, std::source_location::current()).run(); });
   EXPECT_EQ(text,
-            "[save_onnx] collective (f32[8, 3]) cannot be written: ONNX has no operators between devices: "
+            "[save_onnx] collective y (f32[32]) cannot be written: ONNX has no operators between devices: "
             "make its result an input");
 }
 

@@ -113,6 +113,9 @@ public:
   int64_t integer(const std::string& name, std::optional<int64_t> otherwise = {}) const;
   double number(const std::string& name, std::optional<double> otherwise = {}) const;
   std::string text(const std::string& name, const std::string& otherwise) const;
+  /// A text that must be one of these.
+  std::string one_of(const std::string& name, const std::string& otherwise,
+                     std::initializer_list<std::string_view> known) const;
   std::vector<int64_t> integers(const std::string& name, std::vector<int64_t> otherwise = {}) const;
   std::vector<double> reals(const std::string& name) const;
   const GraphData& body(const std::string& name) const;

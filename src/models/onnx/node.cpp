@@ -167,6 +167,14 @@ std::string Node::text(const std::string& name, const std::string& otherwise) co
   if (a) need_kind(*this, *a, Attribute::Kind::text);
   return a ? a->text : otherwise;
 }
+std::string Node::one_of(const std::string& name, const std::string& otherwise,
+                         std::initializer_list<std::string_view> known) const {
+  const std::string given = text(name, otherwise);
+  if (std::find(known.begin(), known.end(), given) == known.end())
+    refuse(
+        fmt::format("has {} = '{}', expected one of {}", name, printable(given, 80), fmt::join(known, ", ")));
+  return given;
+}
 std::vector<int64_t> Node::integers(const std::string& name, std::vector<int64_t> otherwise) const {
   const Attribute* a = attribute(name);
   if (a) need_kind(*this, *a, Attribute::Kind::integers);

@@ -176,7 +176,8 @@ void RotaryEmbedding(Node& n) {
 }
 void LinearAttention(Node& n) {
   const int64_t heads = n.integer("q_num_heads"), groups = n.integer("kv_num_heads");
-  const std::string rule = n.text("update_rule", "gated_delta");
+  const std::string rule =
+      n.one_of("update_rule", "gated_delta", {"linear", "gated", "delta", "gated_delta"});
   const bool gated = rule == "gated" || rule == "gated_delta",
              delta = rule == "delta" || rule == "gated_delta";
   const Tensor query = n.in(0);
@@ -226,11 +227,8 @@ void CausalConvWithState(Node& n) {
                          channels.to_string()));
   options.groups = channels.value();
   Tensor y = conv(all, weight, n.maybe(2), options).cast(x.dtype());
-  const std::string activation = n.text("activation", "none");
-  if (activation == "silu" || activation == "swish")
-    y = y.silu();
-  else if (activation != "none")
-    n.refuse(fmt::format("has the activation '{}': none, silu and swish are supported", activation));
+  const std::string activation = n.one_of("activation", "none", {"none", "silu", "swish"});
+  if (activation != "none") y = y.silu();
   n.out(0, y);
   n.out(1, all.slice(2, all.dim(2) - Dim(kernel - 1), all.dim(2)));
 }

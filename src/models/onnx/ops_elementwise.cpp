@@ -73,9 +73,7 @@ void Softplus(Node& n) {
   n.out(as(logaddexp(x, 0), x));
 }
 void Gelu(Node& n) {
-  const std::string how = n.text("approximate", "none");
-  if (how != "none" && how != "tanh")
-    n.refuse(fmt::format("has approximate = '{}': none and tanh are supported", how));
+  const std::string how = n.one_of("approximate", "none", {"none", "tanh"});
   n.out(how == "tanh" ? n.in(0).gelu_tanh() : n.in(0).gelu());
 }
 void Swish(Node& n) {
@@ -163,9 +161,7 @@ void Or(Node& n) { n.out(n.in(0) | n.in(1)); }
 void Xor(Node& n) { n.out(n.in(0) ^ n.in(1)); }
 void BitwiseNot(Node& n) { n.out(~n.in(0)); }
 void BitShift(Node& n) {
-  const std::string way = n.text("direction", "");
-  if (way != "LEFT" && way != "RIGHT")
-    n.refuse(fmt::format("has the direction '{}': LEFT and RIGHT are supported", way));
+  const std::string way = n.one_of("direction", "", {"LEFT", "RIGHT"});
   n.out(as(way == "LEFT" ? n.in(0) << n.in(1) : n.in(0) >> n.in(1), n.in(0)));
 }
 void Equal(Node& n) { n.out(equal(n.in(0), n.in(1))); }
@@ -181,7 +177,7 @@ void cast_to(Node& n, ElementType to) {
     n.refuse(fmt::format("casts {} to {}, which is not supported", type_text(n.type(0)), type_text(to)));
   const Tensor x = n.in(0);
   if (to == ElementType::f8e8m0) {
-    const std::string how = n.text("round_mode", "up");
+    const std::string how = n.one_of("round_mode", "up", {"up", "down", "nearest"});
     if (how == "nearest") { // half of the way up: the mantissa's first bit
       const Tensor near = x.cast(DType::f32) * (4.0 / 3.0);
       return n.out(0, to_element_type(near, n.type(0), to, true, false), to);

@@ -15,13 +15,12 @@ Tensor places(const Tensor& index, Dim extent) {
   return select(i < 0, i + extent, i);
 }
 ScatterOp how_of(Node& n) {
-  const std::string word = n.text("reduction", "none");
+  const std::string word = n.one_of("reduction", "none", {"none", "add", "mul", "min", "max"});
   if (word == "none") return ScatterOp::set;
   if (word == "add") return ScatterOp::add;
   if (word == "mul") return ScatterOp::mul;
   if (word == "min") return ScatterOp::min;
-  if (word == "max") return ScatterOp::max;
-  n.refuse(fmt::format("has the reduction '{}': none, add, mul, min and max are supported", word));
+  return ScatterOp::max;
 }
 Tensor list_tensor(Node& n, const std::vector<int64_t>& list, Dims shape) {
   return n.graph().constant(list, std::move(shape), DType::i64);
@@ -100,7 +99,7 @@ void TensorScatter(Node& n) {
   // past [batch, .., max, ..], update [batch, .., n, ..], write_indices [batch]
   const Tensor past = n.in(0), update = n.in(1);
   const int axis = axis_in(n, n.integer("axis", -2), past.rank());
-  const bool circular = n.text("mode", "linear") == "circular";
+  const bool circular = n.one_of("mode", "linear", {"linear", "circular"}) == "circular";
   Dims shape(size_t(past.rank()), Dim(1));
   shape[size_t(axis)] = update.dim(axis);
   Tensor at = n.graph().iota(shape, [&](const Dims& i) { return i[size_t(axis)]; });

@@ -29,7 +29,8 @@ Windows windows_of(Node& n, const Tensor& x, size_t axes, std::vector<int64_t> k
       n.refuse(fmt::format(
           "has strides or dilations [{}] for {} axes: a number of at least 1 is expected for each",
           fmt::join(*list, ", "), axes));
-  const std::string automatic = n.text("auto_pad", "NOTSET");
+  const std::string automatic =
+      n.one_of("auto_pad", "NOTSET", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
     const auto extents = n.extents(x);
     for (size_t d = 0; d < axes; d++) {
@@ -45,9 +46,7 @@ Windows windows_of(Node& n, const Tensor& x, size_t axes, std::vector<int64_t> k
       n.refuse(fmt::format("has pads [{}] for {} axes: two numbers are expected for each",
                            fmt::join(pads, ", "), axes));
     for (size_t d = 0; d < axes; d++) w.before[d] = pads[d], w.after[d] = pads[d + axes];
-  } else if (automatic != "VALID")
-    n.refuse(fmt::format("has auto_pad = '{}': NOTSET, VALID, SAME_UPPER and SAME_LOWER are supported",
-                         automatic));
+  }
   return w;
 }
 
@@ -214,7 +213,8 @@ void ConvTranspose(Node& n) {
              more = n.integers("output_padding", std::vector<int64_t>(axes, 0)),
              wanted = n.integers("output_shape");
   auto pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0));
-  const std::string automatic = n.text("auto_pad", "NOTSET");
+  const std::string automatic =
+      n.one_of("auto_pad", "NOTSET", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
   if (kernel.size() != axes || stride.size() != axes || dilation.size() != axes || more.size() != axes ||
       pads.size() != 2 * axes || extents.size() != axes + 2)
     n.refuse(fmt::format("has attributes, or an input {}, for another number of axes than its weight {}",

@@ -60,7 +60,7 @@ struct Sequence {
 };
 Sequence sequence_of(Node& n) {
   Sequence s{n, n.in(0)};
-  const std::string way = n.text("direction", "forward");
+  const std::string way = n.one_of("direction", "forward", {"forward", "reverse", "bidirectional"});
   s.directions = way == "bidirectional" ? 2 : 1;
   s.backward_only = way == "reverse";
   s.batch_first = n.integer("layout", 0) != 0;

@@ -185,7 +185,7 @@ void Slice(Node& n) {
 }
 void Pad(Node& n) {
   Tensor x = n.in(0);
-  const std::string mode = n.text("mode", "constant");
+  const std::string mode = n.one_of("mode", "constant", {"constant", "edge", "reflect", "wrap"});
   std::vector<int64_t> pads = n.opset() < 11 ? n.integers("pads") : n.ints(1);
   double value = n.opset() < 11 ? n.number("value", 0) : 0;
   if (n.opset() >= 11 && n.has(2) && mode == "constant") {
@@ -204,8 +204,6 @@ void Pad(Node& n) {
     how = PadMode::replicate;
   else if (mode == "wrap")
     how = PadMode::circular;
-  else if (mode != "constant")
-    n.refuse(fmt::format("has the mode '{}': constant, edge, reflect and wrap are supported", mode));
   std::vector<Padding> list;
   for (size_t i = 0; i < axes.size(); i++) {
     const int64_t before = pads[i], after = pads[i + axes.size()];
@@ -294,7 +292,7 @@ void DepthToSpace(Node& n) {
   const int64_t b = n.integer("blocksize");
   if (b < 1) n.refuse(fmt::format("has blocksize = {}, at least 1 is expected", b));
   const auto [batch, c, h, w] = x.dims4();
-  const std::string mode = n.text("mode", "DCR");
+  const std::string mode = n.one_of("mode", "DCR", {"DCR", "CRD"});
   if (mode == "DCR")
     moved(n, x.reshape({batch, b, b, c / Dim(b * b), h, w})
                  .permute({0, 3, 4, 1, 5, 2})

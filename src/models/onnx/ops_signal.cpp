@@ -79,6 +79,9 @@ void STFT(Node& n) {
 }
 void MelWeightMatrix(Node& n) {
   const auto bins = n.integer_at(0), length = n.integer_at(1), rate = n.integer_at(2);
+  if (bins < 1 || length < 1 || rate < 1)
+    n.refuse(fmt::format("has {} bins, a length of {} and a rate of {}: at least 1 is expected of each", bins,
+                         length, rate));
   const double low = n.numbers(3).at(0), high = n.numbers(4).at(0);
   const auto type = ElementType(int32_t(n.integer("output_datatype", 1)));
   const int64_t spectrum = length / 2 + 1;

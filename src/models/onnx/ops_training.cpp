@@ -57,7 +57,7 @@ void Adam(Node& n) {
 void Momentum(Node& n) {
   const Step step = step_of(n, 3);
   const double alpha = n.number("alpha"), beta = n.number("beta");
-  const bool nesterov = n.text("mode", "standard") == "nesterov";
+  const bool nesterov = n.one_of("mode", "standard", {"standard", "nesterov"}) == "nesterov";
   const Tensor weight = select(step.count > 0, beta, 1.0);
   for (size_t i = 0; i < step.tensors; i++) {
     const Tensor x = step(0, i), gradient = x * n.number("norm_coefficient", 0) + step(1, i);
@@ -102,12 +102,9 @@ void TfIdfVectorizer(Node& n) {
       y = index_add(y, 1, n.graph().constant(places, {grams}, DType::i64), found);
     }
   }
-  const std::string mode = n.text("mode", "TF");
+  const std::string mode = n.one_of("mode", "TF", {"TF", "IDF", "TFIDF"});
   Tensor value = y.cast(DType::f32);
-  if (mode == "IDF")
-    value = (y > 0).cast(DType::f32);
-  else if (mode != "TF" && mode != "TFIDF")
-    n.refuse(fmt::format("has the mode '{}': TF, IDF and TFIDF are supported", mode));
+  if (mode == "IDF") value = (y > 0).cast(DType::f32);
   if (const auto weights = n.reals("weights"); mode != "TF" && !weights.empty())
     value = value * n.graph().constant(weights, {int64_t(weights.size())}, DType::f32);
   n.out(line ? value.squeeze({0}) : value);

@@ -119,7 +119,8 @@ void resize(Node& n, const ResizeOptions& o, const std::vector<int>& axes, const
     if (!roi.empty() && roi.size() == 2 * axes.size()) a.begin = roi[i], a.end = roi[i + axes.size()];
     list.push_back(a);
   }
-  const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
+  const std::string policy =
+      n.one_of("keep_aspect_ratio_policy", "stretch", {"stretch", "not_larger", "not_smaller"});
   if (!sizes.empty() && policy != "stretch") {
     double scale = list.at(0).scale;
     for (const AxisSize& a : list)
@@ -209,15 +210,16 @@ Tensor sampled(Node& n, const Tensor& x, const std::vector<Tensor>& at, int taps
 
 void Resize(Node& n) {
   ResizeOptions o;
-  o.mode = n.text("mode", "nearest");
-  o.coordinates = n.text("coordinate_transformation_mode", n.opset() < 11 ? "asymmetric" : "half_pixel");
-  o.nearest = n.text("nearest_mode", n.opset() < 11 ? "floor" : "round_prefer_floor");
+  o.mode = n.one_of("mode", "nearest", {"nearest", "linear", "cubic"});
+  o.coordinates = n.one_of("coordinate_transformation_mode", n.opset() < 11 ? "asymmetric" : "half_pixel",
+                           {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                            "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"});
+  o.nearest = n.one_of("nearest_mode", n.opset() < 11 ? "floor" : "round_prefer_floor",
+                       {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   o.cubic_a = n.number("cubic_coeff_a", -0.75);
   o.extrapolation = n.number("extrapolation_value", 0);
   o.exclude_outside = n.integer("exclude_outside", 0) != 0;
   o.antialias = n.integer("antialias", 0) != 0 && o.mode != "nearest";
-  if (o.mode != "nearest" && o.mode != "linear" && o.mode != "cubic")
-    n.refuse(fmt::format("has the mode '{}': nearest, linear and cubic are supported", o.mode));
   const int rank = n.in(0).rank();
   std::vector<int> axes;
   for (const int64_t axis : n.integers("axes")) axes.push_back(axis_in(n, axis, rank));
@@ -236,7 +238,7 @@ void Resize(Node& n) {
 }
 void Upsample(Node& n) {
   ResizeOptions o;
-  o.mode = n.text("mode", "nearest");
+  o.mode = n.one_of("mode", "nearest", {"nearest", "linear"});
   o.coordinates = "asymmetric";
   o.nearest = "floor";
   const auto scales = n.opset() < 9 ? n.reals("scales") : n.numbers(1);
@@ -254,10 +256,10 @@ void GridSample(Node& n) {
                          luminal::to_string(grid.shape()), luminal::to_string(x.shape())));
   const size_t axes = extents.size() - 2;
   const bool corners = n.integer("align_corners", 0) != 0;
-  std::string mode = n.text("mode", "linear");
+  std::string mode = n.one_of("mode", "linear", {"linear", "bilinear", "nearest", "cubic", "bicubic"});
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
-  const std::string padding = n.text("padding_mode", "zeros");
+  const std::string padding = n.one_of("padding_mode", "zeros", {"zeros", "border", "reflection"});
   const Outside outside = padding == "zeros"    ? Outside::zeros
                           : padding == "border" ? Outside::border
                                                 : Outside::reflection;
@@ -357,9 +359,10 @@ Tensor aligned(Node& n, const Tensor& x, const Tensor& rois, std::array<int64_t,
 } // namespace
 void RoiAlign(Node& n) {
   const Tensor x = n.in(0), rois = n.in(1).cast(DType::f32);
-  const bool half = n.text("coordinate_transformation_mode",
-                           n.opset() < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
-  const std::string mode = n.text("mode", "avg");
+  const bool half =
+      n.one_of("coordinate_transformation_mode", n.opset() < 16 ? "output_half_pixel" : "half_pixel",
+               {"half_pixel", "output_half_pixel"}) == "half_pixel";
+  const std::string mode = n.one_of("mode", "avg", {"avg", "max"});
   const std::array<int64_t, 2> bins{n.integer("output_height", 1), n.integer("output_width", 1)};
   const int64_t ratio = n.integer("sampling_ratio", 0);
   if (bins[0] < 1 || bins[1] < 1)
