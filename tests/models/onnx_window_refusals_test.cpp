@@ -183,7 +183,8 @@ TEST(OnnxRefusals, RecurrentLayers) {
       {"RNN",
        inputs,
        {words("activations", {"Sine"})},
-       "has the activation 'Sine', which is not supported (docs/onnx.md)"},
+       "has the activation 'Sine', expected one of Affine, Elu, HardSigmoid, LeakyRelu, Relu, ScaledTanh, "
+       "Sigmoid, Softplus, Softsign, Tanh, ThresholdedRelu"},
   });
 }
 

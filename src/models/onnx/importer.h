@@ -7,6 +7,7 @@
 #include "luminal/indexing.h"
 #include "luminal/onnx.h"
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <memory>

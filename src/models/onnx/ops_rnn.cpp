@@ -1,7 +1,7 @@
 // models/onnx/ops_rnn.cpp -- RNN, GRU and LSTM: a loop over time for each direction.
 #include "luminal/random.h"
 #include "models/onnx/operators.h"
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace luminal::onnx::ops {
 namespace {
@@ -38,7 +38,7 @@ std::vector<Activation> activations(Node& n, std::vector<std::string> usual, siz
         "Sigmoid",    "Tanh",        "Relu", "Affine",   "LeakyRelu", "ThresholdedRelu",
         "ScaledTanh", "HardSigmoid", "Elu",  "Softsign", "Softplus"};
     if (!known.contains(names[i]))
-      n.refuse(fmt::format("has the activation '{}', which is not supported (docs/onnx.md)", names[i]));
+      n.refuse(fmt::format("has the activation '{}', expected one of {}", names[i], fmt::join(known, ", ")));
     Activation a{names[i], {}, {}};
     if (i < alpha.size()) a.alpha = alpha[i];
     if (i < beta.size()) a.beta = beta[i];
