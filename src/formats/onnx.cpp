@@ -29,8 +29,8 @@ Attribute read_attribute(Wire wire, ExternalFiles& files) {
     default: wire.skip();
     }
   if (int32_t(a.kind) < 0 || a.kind > Attribute::Kind::types)
-    wire.refuse(
-        fmt::format("attribute {} has the type {}", luminal::detail::in_quotes(a.name), int32_t(a.kind)));
+    wire.refuse(fmt::format("attribute {} has the type {}, expected 0 to 14",
+                            luminal::detail::in_quotes(a.name), int32_t(a.kind)));
   const size_t one = a.kind == Attribute::Kind::tensor  ? a.tensors.size()
                      : a.kind == Attribute::Kind::graph ? a.graphs.size()
                                                         : 1;

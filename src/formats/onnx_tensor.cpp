@@ -126,11 +126,13 @@ void read_field(Wire& wire, TensorFields& f) {
 
 int64_t count_of(const Wire& wire, const TensorData& tensor) {
   int64_t count = 1;
-  if (tensor.shape.size() > 64) wire.refuse(fmt::format("a tensor has {} axes", tensor.shape.size()));
+  const std::string shown = luminal::detail::in_quotes(tensor.name);
+  if (tensor.shape.size() > 64)
+    wire.refuse(fmt::format("tensor {} has {} axes, at most 64 are read", shown, tensor.shape.size()));
   for (const int64_t extent : tensor.shape) {
-    if (extent < 0) wire.refuse(fmt::format("a tensor has the extent {}", extent));
+    if (extent < 0) wire.refuse(fmt::format("tensor {} has the extent {}, which is negative", shown, extent));
     if (__builtin_mul_overflow(count, extent, &count) || count > int64_t(1) << 48)
-      wire.refuse("a tensor has too many elements");
+      wire.refuse(fmt::format("tensor {} has more than 2^48 elements", shown));
   }
   return count;
 }
@@ -140,7 +142,8 @@ int64_t parse_count(const Wire& wire, const TensorFields& f, const std::string& 
   if (found == f.external.end()) return otherwise;
   const std::string& text = found->second;
   if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos)
-    wire.refuse(fmt::format("the {} of external data is {}", key, luminal::detail::in_quotes(text)));
+    wire.refuse(fmt::format("the {} of external data is {}, expected 1 to 18 digits", key,
+                            luminal::detail::in_quotes(text)));
   return std::stoll(text);
 }
 
@@ -171,7 +174,8 @@ std::vector<std::byte> typed_elements(const Wire& wire, TensorFields& f) {
   for (const int64_t value : f.integers) {
     const int bits = std::max(8, element_bits(f.tensor.type));
     if (f.tensor.type == ElementType::boolean && value != 0 && value != 1)
-      wire.refuse(fmt::format("a bool is {}", value));
+      wire.refuse(fmt::format("tensor {} has a bool that is {}, expected 0 or 1",
+                              luminal::detail::in_quotes(f.tensor.name), value));
     elements.add_low(value, bits);
   }
   return elements.take();
@@ -183,7 +187,9 @@ std::span<const std::byte> ExternalFiles::read(const Wire& at, const std::string
                                                int64_t length) {
   namespace fs = std::filesystem;
   const std::string shown = luminal::detail::in_quotes(location);
-  if (model_.empty()) at.refuse(fmt::format("a tensor lies in another file, {}", shown));
+  if (model_.empty())
+    at.refuse(
+        fmt::format("a tensor lies in another file, {}, and the place of this one is not known", shown));
   const fs::path relative = location;
   if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute())
     at.refuse(fmt::format("external data at {}: a relative path is expected", shown));
@@ -203,8 +209,8 @@ std::span<const std::byte> ExternalFiles::read(const Wire& at, const std::string
   }
   const auto bytes = files_[known->second]->bytes();
   if (uint64_t(offset) > bytes.size() || (length >= 0 && uint64_t(length) > bytes.size() - uint64_t(offset)))
-    at.refuse(
-        fmt::format("bytes {} + {} are outside of {}, which has {}", offset, length, shown, bytes.size()));
+    at.refuse(fmt::format("external data ends at byte {} of {}, which has {} bytes",
+                          offset + std::max<int64_t>(length, 0), shown, bytes.size()));
   return length < 0 ? bytes.subspan(size_t(offset)) : bytes.subspan(size_t(offset), size_t(length));
 }
 
@@ -241,8 +247,8 @@ TensorData read_tensor(Wire wire, ExternalFiles& files) {
   if (tensor.type == ElementType::boolean)
     for (const std::byte byte : tensor.bytes)
       if (std::to_integer<int>(byte) > 1)
-        wire.refuse(fmt::format("tensor {} has a bool that is {}", luminal::detail::in_quotes(tensor.name),
-                                std::to_integer<int>(byte)));
+        wire.refuse(fmt::format("tensor {} has a bool that is {}, expected 0 or 1",
+                                luminal::detail::in_quotes(tensor.name), std::to_integer<int>(byte)));
   return std::move(f.tensor);
 }
 

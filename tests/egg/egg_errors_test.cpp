@@ -24,6 +24,8 @@ struct Mistake {
   const char* program;
   const char* message; ///< its start
 };
+/// In the names of the tests.
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.program; }
 
 const std::string declarations = "(datatype E (Num i64) (Add E E)) (relation seen (E)) "
                                  "(function f (i64) i64 :merge new)\n";

@@ -49,8 +49,10 @@ TEST(ChatTemplate, GivesWhatJinjaGives) {
     } else {
       EXPECT_NE(error, "");
       // The words of raise_exception are the template's own.
-      if (const std::string* words = row.find("error")->string(); words && !words->starts_with("'"))
+      const std::string* words = row.find("error")->string();
+      if (words && !words->starts_with("'")) {
         EXPECT_EQ(error, name + ": " + *words);
+      }
     }
   }
 }

@@ -86,7 +86,7 @@ std::string run_set(const fs::path& model_path, const fs::path& set, const Optio
   for (size_t i = 0; i < names.size(); i++) {
     const fs::path path = set / fmt::format("input_{}.pb", i);
     if (!fs::exists(path)) throw Error(fmt::format("there is no {}", path.string()));
-    const HostTensor numbers = onnx::decode(read_tensor(path, files), path.string());
+    const HostTensor numbers = onnx::decode(read_tensor(path, files));
     options.shapes[names[i]] = numbers.shape;
     options.values[names[i]] = {numbers.dtype, numbers.shape, numbers.data};
     inputs[names[i]] = numbers;
@@ -107,7 +107,7 @@ std::string run_set(const fs::path& model_path, const fs::path& set, const Optio
   }
   for (size_t i = 0; i < outputs.size(); i++) {
     const fs::path path = set / fmt::format("output_{}.pb", i);
-    const HostTensor expected = onnx::decode(read_tensor(path, files), path.string());
+    const HostTensor expected = onnx::decode(read_tensor(path, files));
     const Numbers got = o.interpret ? Numbers{reference[i].dtype, reference[i].shape, reference[i].bytes}
                                     : Numbers{outputs[i].dtype(), outputs[i].extents(), outputs[i].bytes()};
     if (const std::string text = difference(got, expected); !text.empty())

@@ -83,8 +83,9 @@ class LoopBuilder {
 public:
   explicit LoopBuilder(Node& n) : n_(n), body_(n.body("body")), states_(n.inputs() < 2 ? 0 : n.inputs() - 2) {
     if (body_.inputs.size() != states_ + 2 || body_.outputs.size() < states_ + 1)
-      n.refuse(fmt::format("has a body of {} inputs and {} results for {} carried values",
-                           body_.inputs.size(), body_.outputs.size(), states_));
+      n.refuse(fmt::format("has a body of {} inputs and {} results: for {} carried values {} inputs and at "
+                           "least {} results are expected",
+                           body_.inputs.size(), body_.outputs.size(), states_, states_ + 2, states_ + 1));
     scans_ = body_.outputs.size() - 1 - states_;
   }
   void build() {
@@ -197,7 +198,8 @@ private:
     bool more = !condition || *condition != 0;
     for (int64_t step = 0; more && (!trips || step < *trips); step++) {
       if (step >= most_unrolled)
-        n_.refuse(fmt::format("makes more than {} steps of changing shapes", most_unrolled));
+        n_.refuse(fmt::format("makes more than {} steps from which shapes change: give it a smaller count",
+                              most_unrolled));
       Scope scope = inner_scope(n_, n_.graph());
       scope.values[body_.inputs[0].name] = constant_value(body_.inputs[0].name, DType::i64, step);
       scope.values[body_.inputs[1].name] = constant_value(body_.inputs[1].name, DType::boolean, 1);
@@ -220,7 +222,9 @@ private:
     }
     for (size_t i = 0; i < states_; i++) n_.out_value(i, states[i]);
     for (size_t i = 0; i < scans_; i++) {
-      if (scans[i].empty()) n_.refuse("makes no step, so the shape of its stacked results is not known");
+      if (scans[i].empty())
+        n_.refuse(
+            "makes no step, so the shapes of its stacked results are not known: a count above 0 is needed");
       n_.out(states_ + i, stack(scans[i]), types[i]);
     }
   }
@@ -307,7 +311,8 @@ namespace ops {
 void If(Node& n) {
   const GraphData &then = n.body("then_branch"), &otherwise = n.body("else_branch");
   if (then.outputs.size() != otherwise.outputs.size())
-    n.refuse(fmt::format("has branches of {} and {} results", then.outputs.size(), otherwise.outputs.size()));
+    n.refuse(fmt::format("has branches of {} and {} results: both must have as many", then.outputs.size(),
+                         otherwise.outputs.size()));
   if (n.known(0)) {
     const GraphData& body = n.numbers(0).at(0) != 0 ? then : otherwise;
     Scope scope = inner_scope(n, n.graph());
@@ -350,16 +355,24 @@ void Loop(Node& n) { LoopBuilder(n).build(); }
 
 void Scan(Node& n) {
   const GraphData& body = n.body("body");
-  const auto scans = size_t(n.integer("num_scan_inputs"));
+  const int64_t scanned = n.integer("num_scan_inputs");
   const size_t first = n.opset() < 9 ? 1 : 0; // opset 8 has lengths first
-  if (n.inputs() < first + scans || scans == 0) n.refuse("has fewer inputs than it scans");
-  const size_t states = n.inputs() - first - scans, outputs = body.outputs.size() - states;
+  if (scanned < 1 || scanned > int64_t(n.inputs()) - int64_t(first))
+    n.refuse(fmt::format("has num_scan_inputs = {}, expected 1 to {}", scanned,
+                         int64_t(n.inputs()) - int64_t(first)));
+  const auto scans = size_t(scanned);
+  const size_t states = n.inputs() - first - scans;
   if (body.inputs.size() != states + scans || body.outputs.size() < states)
-    n.refuse("has a body of another number of inputs");
-  if (first && n.has(0)) n.refuse("has lengths of its own for each sequence, which is not supported");
+    n.refuse(
+        fmt::format("has a body of {} inputs and {} results: {} inputs and at least {} results are expected",
+                    body.inputs.size(), body.outputs.size(), states + scans, states));
+  const size_t outputs = body.outputs.size() - states;
+  if (first && n.has(0))
+    n.refuse("has lengths of its own for each sequence, which is not supported: leave that input out");
   const auto list = [&](const char* name, size_t size) {
     auto values = n.integers(name, std::vector<int64_t>(size, 0));
-    if (values.size() != size) n.refuse(fmt::format("has {} {} for {}", values.size(), name, size));
+    if (values.size() != size)
+      n.refuse(fmt::format("has {} numbers in {}, {} are expected", values.size(), name, size));
     return values;
   };
   const auto directions = list(first ? "directions" : "scan_input_directions", scans);

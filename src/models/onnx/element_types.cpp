@@ -1,5 +1,6 @@
 // models/onnx/element_types.cpp -- element types of files: which DType stands for each, their bytes,
 // and rounding to the narrow ones.
+#include "base/check.h"
 #include "luminal/random.h"
 #include "models/onnx/importer.h"
 #include <cmath>
@@ -87,11 +88,14 @@ ElementType element_type_of(DType type) {
   return ElementType::undefined;
 }
 
-HostTensor decode(const TensorData& data, const std::string& file) {
+std::string type_text(ElementType type) {
+  const std::string_view name = element_type_name(type);
+  return name.empty() ? fmt::format("the type {}", int32_t(type)) : std::string(name);
+}
+
+HostTensor decode(const TensorData& data) {
   const auto type = carrier(data.type);
-  if (!type)
-    throw Error("onnx", fmt::format("{}: {} is {}, which is not supported", file, data.name,
-                                    element_type_name(data.type)));
+  LUMINAL_CHECK(type, "{} has no carrier", type_text(data.type));
   HostTensor numbers{*type, data.shape, {}};
   if (element_type_of(*type) == data.type) {
     numbers.data.assign(data.bytes.begin(), data.bytes.end());

@@ -80,8 +80,9 @@ Held Exporter::bitcast(const Frame& frame, const Node& node) {
   }
   for (const DType type : {from.dtype, to})
     if (type == DType::boolean || (is_float(type) && bits(type) == 8))
-      refuse(node, fmt::format("ONNX has no operator that reads the bits of {} as {}", to_string(from.dtype),
-                               to_string(to)));
+      refuse(node,
+             fmt::format("ONNX has no operator that reads the bits of {} as {}: make the result an input",
+                         to_string(from.dtype), to_string(to)));
   const auto as = [&](const Held& x, DType type) { // of one width
     return enter(graph_.node("BitCast", {leave(x)}, {attribute("to", int64_t(element_type_of(type)))}), type,
                  x.shape);

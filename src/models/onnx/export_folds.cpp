@@ -55,7 +55,8 @@ Held Exporter::reduce(const Node& node, Op op, const Held& x, const Shape& space
   default: break;
   }
   if (!word || (truth && (op == Op::add || op == Op::mul)))
-    refuse(node, fmt::format("ONNX has no reduction by {} of {}", to_string(op), to_string(type)));
+    refuse(node, fmt::format("ONNX has no reduction by {} of {}: make the result an input", to_string(op),
+                             to_string(type)));
   const bool turned = type == DType::u64 && (op == Op::max || op == Op::min);
   const Held half = integer_of(DType::i64, INT64_MIN);
   if (turned) name = apply("BitwiseXor", {{name, DType::i64, {}}, half}).name;

@@ -51,7 +51,8 @@ Held Exporter::scatter(const Frame& frame, const Node& node) {
                 : op == Op::min || (truth && op == Op::bit_and) ? "min"
                                                                 : "";
     if (reduction.empty() || (dtype == DType::u64 && op != Op::add && op != Op::mul))
-      refuse(node, fmt::format("ONNX scatters no {} of {}", to_string(op), to_string(dtype)));
+      refuse(node, fmt::format("ONNX has no scatter by {} of {}: make the result an input", to_string(op),
+                               to_string(dtype)));
   }
   IndexSpace space{shape, std::vector<int>(shape.size())};
   std::iota(space.axes.begin(), space.axes.end(), 0);

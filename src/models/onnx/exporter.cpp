@@ -19,10 +19,9 @@ Exporter::Exporter(const Module& module, Weight weight, std::source_location whe
 void Exporter::refuse(const Node& node, std::string_view why) const {
   std::string what(to_string(node.kind));
   if (!node.name.empty()) what += " " + node.name;
-  throw Error("save_onnx",
-              fmt::format("{} ({}){} cannot be written: {}", what, to_string(node.type()),
-                          node.origin.empty() ? "" : ", " + node.origin + ",", why),
-              where_);
+  what += fmt::format(" ({})", to_string(node.type()));
+  if (!node.origin.empty()) what += ", " + node.origin + ",";
+  throw Error("save_onnx", fmt::format("{} cannot be written: {}", what, why), where_);
 }
 
 ValueData Exporter::declare(const std::string& name, DType dtype, const Shape& shape, bool held) const {
@@ -71,10 +70,11 @@ void Exporter::inputs_and_weights() {
   for (const Expr symbol : module_.symbols)
     if (const std::string name(symbol.name()); !axis_of_dimension_.contains(name)) {
       if (graph_.free_name(name) != name)
-        throw Error(
-            "save_onnx",
-            fmt::format("dimension {} is not an extent of an input, and another value has its name", name),
-            where_);
+        throw Error("save_onnx",
+                    fmt::format("dimension {} is not an extent of an input, and another value has its name: "
+                                "rename one of them",
+                                name),
+                    where_);
       inputs_.push_back(declare(name, DType::i64, {}, false));
     }
 }
@@ -236,7 +236,8 @@ std::vector<Held> Exporter::emit(Frame& frame, NodeId id) {
     if (map.user_op.empty()) return {op(map.op, std::move(x))};
     const UserOp* user = find_user_op(map.user_op);
     if (!user || user->definition.empty())
-      refuse(node, fmt::format("operation {} has no definition in other operations", map.user_op));
+      refuse(node, fmt::format("operation {} has no definition in other operations (Operation::definition)",
+                               map.user_op));
     return {scalar(parse_scalar(user->definition, {"a", "b", "c"}), x, node.type().dtype)};
   }
   case NodeKind::cast: return {cast(frame[node.inputs[0]], node.type().dtype)};
@@ -259,9 +260,9 @@ std::vector<Held> Exporter::emit(Frame& frame, NodeId id) {
   case NodeKind::fence: return {frame[node.inputs[0]]};
   case NodeKind::get: return {frame.results[node.inputs[0]].at(size_t(std::get<GetAttr>(node.attr).index))};
   case NodeKind::random: refuse(node, "ONNX's random numbers are not these: make them an input");
-  case NodeKind::host: refuse(node, "it runs on the host");
-  case NodeKind::custom: refuse(node, "it is a kernel of its own");
-  case NodeKind::collective: refuse(node, "ONNX has no operators between devices");
+  case NodeKind::host: refuse(node, "it runs on the host: make its result an input");
+  case NodeKind::custom: refuse(node, "it is a custom kernel: make its result an input");
+  case NodeKind::collective: refuse(node, "ONNX has no operators between devices: make its result an input");
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // models/onnx/importer.cpp -- the nodes of a file, one after the other: what is known is computed at
 // once, the rest becomes terms.
 #include "models/onnx/importer.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "luminal/inspect.h"
 #include "tensor/graph_state.h"
@@ -74,15 +75,21 @@ void Importer::check_operators() const {
     }
   };
   look(file_.graph.nodes);
-  for (const FunctionData& f : file_.functions) look(f.nodes);
+  for (const FunctionData& f : file_.functions) {
+    look(f.nodes);
+    for (const Attribute& attribute : f.defaults)
+      for (const GraphData& graph : attribute.graphs) look(graph.nodes);
+  }
   std::vector<std::string> list;
   for (const auto& [name, count] : unknown)
     list.push_back(fmt::format("{} ({})", printable(name, 80), count));
   if (!list.empty())
-    throw Error("onnx",
-                fmt::format("{}: operators that are not supported, with how often: {}", file_.path,
-                            fmt::join(list, ", ")),
-                where_);
+    throw Error(
+        "onnx",
+        fmt::format(
+            "{}: operators that are not supported (docs/onnx.md lists those that are), with how often: {}",
+            file_.path, fmt::join(list, ", ")),
+        where_);
 }
 
 void Importer::add_initializers(Scope& scope, const GraphData& graph) {
@@ -109,14 +116,15 @@ void Importer::add_initializers(Scope& scope, const GraphData& graph) {
           value.tensor.set_bytes(data.bytes, *type, where_);
       }
       if (!plain || data.elements() <= most_folded)
-        value.constant = std::make_shared<const HostTensor>(decode(data, file_.path));
+        value.constant = std::make_shared<const HostTensor>(decode(data));
     } else if (type)
-      value.constant = std::make_shared<const HostTensor>(decode(data, file_.path));
+      value.constant = std::make_shared<const HostTensor>(decode(data));
     scope.values[data.name] = std::move(value);
   }
   for (const std::string& name : graph.sparse_initializers)
     throw Error("onnx",
-                fmt::format("{}: {} is a sparse tensor, which is not supported", file_.path, in_quotes(name)),
+                fmt::format("{}: {} is a sparse tensor, which is not supported: write it as a dense one",
+                            file_.path, in_quotes(name)),
                 where_);
 }
 
@@ -128,9 +136,9 @@ void Importer::add_inputs(Scope& scope) {
     };
     const auto type = carrier(input.type);
     if (input.kind != ValueData::Kind::tensor || !type)
-      throw fail(fmt::format("is {}, which is not supported", input.kind == ValueData::Kind::tensor
-                                                                  ? std::string(element_type_name(input.type))
-                                                                  : "not a tensor"));
+      throw fail(input.kind == ValueData::Kind::tensor
+                     ? fmt::format("has elements of {}, which is not supported", type_text(input.type))
+                     : "is not a tensor (a sequence, say), which is not supported");
     Value value;
     value.name = input.name;
     value.type = input.type;
@@ -138,7 +146,8 @@ void Importer::add_inputs(Scope& scope) {
     if (fixed_.contains(input.name)) {
       const OnnxNumbers& numbers = options_.values.at(input.name);
       if (numbers.dtype != *type)
-        throw fail(fmt::format("is {}, its value is {}", to_string(*type), to_string(numbers.dtype)));
+        throw fail(fmt::format("is {}, its value in OnnxOptions::values is {}", to_string(*type),
+                               to_string(numbers.dtype)));
       value.constant =
           std::make_shared<const HostTensor>(HostTensor{numbers.dtype, numbers.shape, numbers.bytes});
       model_.fixed.push_back(input.name);
@@ -214,8 +223,8 @@ Tensor Importer::tensor_of(Scope& scope, Value& value) {
   }
   if (!value.dims)
     throw Error("onnx",
-                fmt::format("{}: {} ({}) is not supported", file_.path, in_quotes(value.name),
-                            element_type_name(value.type)),
+                fmt::format("{}: tensor {} has elements of {}, which is not supported", file_.path,
+                            in_quotes(value.name), type_text(value.type)),
                 where_);
   const Dims list = value.dims->list;
   const Dims shape = value.dims->scalar ? Dims{} : Dims{int64_t(list.size())};
@@ -282,7 +291,10 @@ bool Importer::fold_node(Scope& scope, const NodeData& data, const Operator& row
 
 void Importer::build_node(Scope& scope, const NodeData& data) {
   if (++made > most_nodes)
-    throw Error("onnx", fmt::format("{}: more than {} nodes are made", file_.path, most_nodes), where_);
+    throw Error("onnx",
+                fmt::format("{}: more than {} nodes are made, as its loops and functions repeat them",
+                            file_.path, most_nodes),
+                where_);
   const FunctionData* called = function(data);
   const auto opset_at = scope.opsets.find(data.domain);
   const int64_t opset = opset_at == scope.opsets.end() ? 1 : opset_at->second;
@@ -290,7 +302,7 @@ void Importer::build_node(Scope& scope, const NodeData& data) {
   try {
     if (called) return call_function(node, *called);
     const Operator* row = find_operator(data.domain, data.op_type);
-    if (!row) node.refuse("is not supported");
+    LUMINAL_CHECK(row, "no operator {}", data.op_type); // check_operators
     if (opset < row->since)
       node.refuse(fmt::format("is of opset {}, it is supported from {} on", opset, row->since));
     if (row->dims && row->dims(node)) return;
@@ -314,18 +326,26 @@ void Importer::build_nodes(Scope& scope, const std::vector<NodeData>& nodes) {
     ~Level() { depth--; }
   } level(depth);
   if (depth > deepest_graph)
-    throw Error("onnx", fmt::format("{}: graphs are nested more than {} deep", file_.path, deepest_graph),
+    throw Error("onnx",
+                fmt::format("{}: graphs and calls of functions are nested more than {} deep", file_.path,
+                            deepest_graph),
                 where_);
   for (const NodeData& data : nodes) build_node(scope, data);
 }
 
 OnnxModel Importer::run() {
   check_operators();
-  for (const auto& [domain, version] : file_.opsets)
-    if (domain.empty() && (version < 7 || version > 27))
-      throw Error("onnx",
-                  fmt::format("{}: the file is of opset {}, 7 to 27 are supported", file_.path, version),
-                  where_);
+  const auto check_opset = [&](const std::string& what, const std::map<std::string, int64_t>& opsets) {
+    const auto found = opsets.find("");
+    if (found != opsets.end() && (found->second < 7 || found->second > 27))
+      throw Error(
+          "onnx",
+          fmt::format("{}: {} is of opset {}, 7 to 27 are supported", file_.path, what, found->second),
+          where_);
+  };
+  check_opset("the file", file_.opsets);
+  for (const FunctionData& f : file_.functions)
+    check_opset("function " + in_quotes(printable(f.name, 80)), f.opsets);
   Scope scope;
   scope.graph = &model_.graph;
   scope.opsets = file_.opsets;

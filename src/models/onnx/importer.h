@@ -7,6 +7,7 @@
 #include "luminal/indexing.h"
 #include "luminal/onnx.h"
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <memory>
@@ -64,8 +65,10 @@ struct NotKnown {
 std::optional<DType> carrier(ElementType type);
 /// The element type of a tensor without a type of its own in the file.
 ElementType element_type_of(DType type);
-/// Numbers of a file in their carrier type.
-HostTensor decode(const TensorData& data, const std::string& file);
+/// Its name as ONNX writes it, or its number.
+std::string type_text(ElementType type);
+/// Numbers of a file in their carrier type, which there must be.
+HostTensor decode(const TensorData& data);
 /// The nearest numbers of a narrow type (FLOAT8..., FLOAT4E2M1, INT2, ..) as their carrier type.
 Tensor to_element_type(const Tensor& x, ElementType from, ElementType to, bool saturate,
                        bool round_up = true);
@@ -111,6 +114,9 @@ public:
   int64_t integer(const std::string& name, std::optional<int64_t> otherwise = {}) const;
   double number(const std::string& name, std::optional<double> otherwise = {}) const;
   std::string text(const std::string& name, const std::string& otherwise) const;
+  /// A text that must be one of these.
+  std::string one_of(const std::string& name, const std::string& otherwise,
+                     std::initializer_list<std::string_view> known) const;
   std::vector<int64_t> integers(const std::string& name, std::vector<int64_t> otherwise = {}) const;
   std::vector<double> reals(const std::string& name) const;
   const GraphData& body(const std::string& name) const;
@@ -163,6 +169,7 @@ public:
   Value& find(Scope& scope, const std::string& name, const std::string& reader);
   Tensor tensor_of(Scope& scope, Value& value);
   const ModelData& file() const { return file_; }
+  std::source_location where() const { return where_; }
   const FunctionData* function(const NodeData& node) const;
   int depth = 0;    // of graphs within graphs
   int64_t made = 0; // nodes: a model that asks for too many by its loops is refused

@@ -6,6 +6,7 @@
 #include "models/onnx/windows.h"
 #include "tensor/host_units.h"
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 
 namespace luminal::onnx {
@@ -104,7 +105,9 @@ Tensor integer_matmul(const Numbers& a, const Numbers& b) {
 
 Tensor integer_conv(Node& n, const Numbers& x, const Numbers& weight) {
   const auto shape = n.extents(weight.x);
-  if (shape.size() < 3) n.refuse("has a weight without sizes");
+  if (shape.size() < 3)
+    n.refuse(fmt::format("has a weight {}: [channels, channels, kernel..] is expected",
+                         luminal::to_string(weight.x.shape())));
   const size_t axes = shape.size() - 2;
   const Windows w =
       windows_of(n, x.x, axes, n.integers("kernel_shape", {shape.end() - std::ptrdiff_t(axes), shape.end()}));

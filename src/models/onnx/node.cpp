@@ -1,7 +1,6 @@
 // models/onnx/node.cpp -- one node of the file: its inputs, attributes and results.
 #include "base/text.h"
 #include "models/onnx/importer.h"
-#include "tensor/graph_state.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -35,8 +34,7 @@ std::string Node::title() const {
 }
 
 void Node::refuse(const std::string& text) const {
-  throw Error("onnx", fmt::format("{}: {} {}", importer_.file().path, title(), text),
-              graph().state()->made_at.value_or(std::source_location::current()));
+  throw Error("onnx", fmt::format("{}: {} {}", importer_.file().path, title(), text), importer_.where());
 }
 
 Value& Node::value(size_t i) const {
@@ -133,7 +131,8 @@ const Attribute* Node::attribute(const std::string& name) const {
     if (attribute.name != name) continue;
     if (attribute.reference.empty()) return &attribute;
     if (!scope_.attributes)
-      refuse(fmt::format("refers to the attribute {} of a function", attribute.reference));
+      refuse(
+          fmt::format("refers to the attribute {} of a function, and stands in none", attribute.reference));
     const auto found = scope_.attributes->find(attribute.reference);
     return found == scope_.attributes->end() ? nullptr : &found->second;
   }
@@ -142,9 +141,12 @@ const Attribute* Node::attribute(const std::string& name) const {
 
 namespace {
 void need_kind(const Node& node, const Attribute& a, Attribute::Kind kind) {
+  constexpr std::string_view names[] = {
+      "UNDEFINED", "FLOAT",   "INT",    "STRING",        "TENSOR",         "GRAPH",      "FLOATS",     "INTS",
+      "STRINGS",   "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
   if (a.kind != kind && a.kind != Attribute::Kind::undefined)
-    node.refuse(fmt::format("has the attribute {} of type {}, {} is expected", a.name, int32_t(a.kind),
-                            int32_t(kind)));
+    node.refuse(fmt::format("has the attribute {} of type {}, {} is expected", a.name, names[size_t(a.kind)],
+                            names[size_t(kind)]));
 }
 } // namespace
 
@@ -165,6 +167,14 @@ std::string Node::text(const std::string& name, const std::string& otherwise) co
   if (a) need_kind(*this, *a, Attribute::Kind::text);
   return a ? a->text : otherwise;
 }
+std::string Node::one_of(const std::string& name, const std::string& otherwise,
+                         std::initializer_list<std::string_view> known) const {
+  const std::string given = text(name, otherwise);
+  if (std::find(known.begin(), known.end(), given) == known.end())
+    refuse(
+        fmt::format("has {} = '{}', expected one of {}", name, printable(given, 80), fmt::join(known, ", ")));
+  return given;
+}
 std::vector<int64_t> Node::integers(const std::string& name, std::vector<int64_t> otherwise) const {
   const Attribute* a = attribute(name);
   if (a) need_kind(*this, *a, Attribute::Kind::integers);
@@ -178,7 +188,7 @@ std::vector<double> Node::reals(const std::string& name) const {
 }
 const GraphData& Node::body(const std::string& name) const {
   const Attribute* a = attribute(name);
-  if (!a || a->graphs.size() != 1) refuse(fmt::format("has no graph {}", name));
+  if (!a || a->graphs.size() != 1) refuse(fmt::format("has no attribute {} that is a graph", name));
   return a->graphs[0];
 }
 
@@ -231,7 +241,7 @@ void Node::out_value(size_t i, Value from) {
 
 int axis_in(const Node& node, int64_t axis, int rank) {
   const int64_t at = axis < 0 ? axis + rank : axis;
-  if (at < 0 || at >= std::max(rank, 1)) node.refuse(fmt::format("names axis {} of {}", axis, rank));
+  if (at < 0 || at >= std::max(rank, 1)) node.refuse(fmt::format("names axis {} of {} axes", axis, rank));
   return int(at);
 }
 

@@ -23,7 +23,8 @@ Tensor for_queries(Node& n, const Tensor& x, const Tensor& query) {
   const Dim q = query.dim(1), k = x.dim(1);
   if (q == k) return x;
   if (!q.is_constant() || !k.is_constant() || k.value() == 0 || q.value() % k.value())
-    n.refuse(fmt::format("has {} query heads for {} key heads", q.to_string(), k.to_string()));
+    n.refuse(fmt::format("has {} query heads for {} key heads: a fixed multiple is expected", q.to_string(),
+                         k.to_string()));
   return x.repeat_interleave(q / k, 1);
 }
 /// bool, broadcast to [batch, 1, queries, keys]: what causality and the window allow; undefined: all.
@@ -56,7 +57,8 @@ void Attention(Node& n) {
     const int64_t heads = n.integer("q_num_heads"), groups = n.integer("kv_num_heads");
     q = heads_apart(q, heads), k = heads_apart(k, groups), v = heads_apart(v, groups);
   }
-  if (q.rank() != 4) n.refuse("expects queries of 3 or 4 axes");
+  if (q.rank() != 4)
+    n.refuse(fmt::format("has queries {}: 3 or 4 axes are expected", luminal::to_string(q.shape())));
   const DType type = q.dtype();
   const Tensor past = n.maybe(4);
   if (past.defined()) k = concat({past, k}, 2), v = concat({n.in(5), v}, 2);
@@ -64,7 +66,9 @@ void Attention(Node& n) {
   n.out(2, v);
   const double given = n.number("scale", 0);
   const Dim size = q.dim(3);
-  if (!size.is_constant()) n.refuse("has heads of a dynamic size");
+  if (!size.is_constant())
+    n.refuse(fmt::format("has heads of size {}: a fixed size is needed (OnnxOptions::shapes or dims)",
+                         size.to_string()));
   const double scale = std::sqrt(given != 0 ? given : 1 / std::sqrt(double(size.value())));
   const Dim queries = q.dim(2), keys = k.dim(2);
   const Tensor root = n.graph().constant(scale, type);
@@ -110,7 +114,9 @@ void FlexAttention(Node& n) {
   const DType type = q.dtype();
   const double given = n.number("scale", 0);
   const Dim size = q.dim(3);
-  if (!size.is_constant()) n.refuse("has heads of a dynamic size");
+  if (!size.is_constant())
+    n.refuse(fmt::format("has heads of size {}: a fixed size is needed (OnnxOptions::shapes or dims)",
+                         size.to_string()));
   const float scale = std::sqrt(float(given != 0 ? given : 1 / std::sqrt(double(size.value()))));
   const Tensor root = n.graph().constant(double(scale), type);
   const DType precise = carrier(ElementType(int32_t(n.integer("softmax_precision", 0))))
@@ -120,7 +126,8 @@ void FlexAttention(Node& n) {
     if (!a) return x;
     const GraphData& body = n.body(name);
     if (body.inputs.size() != 1 || body.outputs.size() != 1)
-      n.refuse("has a graph " + name + " of several values");
+      n.refuse(fmt::format("has a graph {} of {} inputs and {} results: one of each is expected", name,
+                           body.inputs.size(), body.outputs.size()));
     Scope scope;
     scope.outer = &n.scope();
     scope.graph = &n.graph();
@@ -149,7 +156,7 @@ void RotaryEmbedding(Node& n) {
     x = x.permute({0, 2, 1, 3});
   } else {
     const int64_t heads = n.integer("num_heads", 0);
-    if (heads < 1) n.refuse("has no num_heads");
+    if (heads < 1) n.refuse(fmt::format("has num_heads = {}: an input of 3 axes needs at least 1", heads));
     x = x.reshape({x.dim(0), x.dim(1), heads, x.dim(2) / Dim(heads)});
   }
   const int64_t size = n.extents(x)[3];
@@ -169,7 +176,8 @@ void RotaryEmbedding(Node& n) {
 }
 void LinearAttention(Node& n) {
   const int64_t heads = n.integer("q_num_heads"), groups = n.integer("kv_num_heads");
-  const std::string rule = n.text("update_rule", "gated_delta");
+  const std::string rule =
+      n.one_of("update_rule", "gated_delta", {"linear", "gated", "delta", "gated_delta"});
   const bool gated = rule == "gated" || rule == "gated_delta",
              delta = rule == "delta" || rule == "gated_delta";
   const Tensor query = n.in(0);
@@ -189,7 +197,9 @@ void LinearAttention(Node& n) {
   }
   Tensor state = n.has(3) ? n.in(3).cast(DType::f32) : zeros(n.graph(), {batch, groups, keys, values});
   const double given = n.number("scale", 0);
-  if (!keys.is_constant()) n.refuse("has heads of a dynamic size");
+  if (!keys.is_constant())
+    n.refuse(fmt::format("has heads of size {}: a fixed size is needed (OnnxOptions::shapes or dims)",
+                         keys.to_string()));
   const double scale = given != 0 ? given : 1 / std::sqrt(double(keys.value()));
   const auto made =
       n.graph().loop(query.dim(1), {state}, stepped, {},
@@ -212,14 +222,13 @@ void CausalConvWithState(Node& n) {
   const Tensor all = n.has(3) ? concat({n.in(3), x}, 2) : x.pad(2, kernel - 1, 0);
   ConvOptions options;
   const Dim channels = x.dim(1);
-  if (!channels.is_constant()) n.refuse("has a dynamic number of channels");
+  if (!channels.is_constant())
+    n.refuse(fmt::format("has {} channels: a fixed number is needed (OnnxOptions::shapes or dims)",
+                         channels.to_string()));
   options.groups = channels.value();
   Tensor y = conv(all, weight, n.maybe(2), options).cast(x.dtype());
-  const std::string activation = n.text("activation", "none");
-  if (activation == "silu" || activation == "swish")
-    y = y.silu();
-  else if (activation != "none")
-    n.refuse("has the activation " + activation);
+  const std::string activation = n.one_of("activation", "none", {"none", "silu", "swish"});
+  if (activation != "none") y = y.silu();
   n.out(0, y);
   n.out(1, all.slice(2, all.dim(2) - Dim(kernel - 1), all.dim(2)));
 }

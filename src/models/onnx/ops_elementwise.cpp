@@ -3,6 +3,7 @@
 #include "luminal/random.h"
 #include "models/onnx/operators.h"
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 #include <numbers>
 
@@ -10,11 +11,6 @@ namespace luminal::onnx::ops {
 namespace {
 
 bool integers(const Tensor& x) { return !is_float_type(x.dtype()) && x.dtype() != DType::boolean; }
-/// Opset 6 and before aligned the second operand by an attribute.
-Tensor second(Node& n) {
-  if (n.attribute("axis") && n.opset() < 7) n.refuse("has the attribute axis of opset 6");
-  return n.in(1);
-}
 /// Combines all inputs, from left to right.
 template <class F> void all_of(Node& n, F&& combine) {
   Tensor value = n.in(0);
@@ -62,7 +58,8 @@ void IsNaN(Node& n) { n.out(n.in(0).isnan()); }
 void IsInf(Node& n) {
   const Tensor x = n.in(0);
   const bool up = n.integer("detect_positive", 1) != 0, down = n.integer("detect_negative", 1) != 0;
-  if (!is_float_type(x.dtype())) n.refuse("expects floats");
+  if (!is_float_type(x.dtype()))
+    n.refuse(fmt::format("expects floats, its input is {}", to_string(x.dtype())));
   if (up && down)
     n.out(x.isinf());
   else if (up || down)
@@ -76,8 +73,7 @@ void Softplus(Node& n) {
   n.out(as(logaddexp(x, 0), x));
 }
 void Gelu(Node& n) {
-  const std::string how = n.text("approximate", "none");
-  if (how != "none" && how != "tanh") n.refuse("has the attribute approximate = " + how);
+  const std::string how = n.one_of("approximate", "none", {"none", "tanh"});
   n.out(how == "tanh" ? n.in(0).gelu_tanh() : n.in(0).gelu());
 }
 void Swish(Node& n) {
@@ -124,17 +120,17 @@ void Clip(Node& n) {
   n.out(n.has(1) || n.has(2) ? value : clip(x, {}, std::numeric_limits<double>::infinity()).cast(x.dtype()));
 }
 
-void Add(Node& n) { n.out(as(n.in(0) + second(n), n.in(0))); }
-void Sub(Node& n) { n.out(as(n.in(0) - second(n), n.in(0))); }
-void Mul(Node& n) { n.out(as(n.in(0) * second(n), n.in(0))); }
+void Add(Node& n) { n.out(as(n.in(0) + n.in(1), n.in(0))); }
+void Sub(Node& n) { n.out(as(n.in(0) - n.in(1), n.in(0))); }
+void Mul(Node& n) { n.out(as(n.in(0) * n.in(1), n.in(0))); }
 void Div(Node& n) {
-  const Tensor a = n.in(0), b = second(n);
+  const Tensor a = n.in(0), b = n.in(1);
   n.out(integers(a) ? as(trunc_divide(a, b), a) : a / b);
 }
 void Mod(Node& n) {
   const Tensor a = n.in(0), b = n.in(1);
   const bool fmod = n.integer("fmod", 0) != 0;
-  if (!fmod && is_float_type(a.dtype())) n.refuse("of floats needs fmod = 1");
+  if (!fmod && is_float_type(a.dtype())) n.refuse("of floats needs the attribute fmod = 1");
   n.out(as(fmod ? luminal::fmod(a, b) : a % b, a));
 }
 void Pow(Node& n) {
@@ -160,30 +156,28 @@ void Max(Node& n) {
 void Min(Node& n) {
   all_of(n, [](const Tensor& a, const Tensor& b) { return as(minimum(a, b), a); });
 }
-void And(Node& n) { n.out(n.in(0) & second(n)); }
-void Or(Node& n) { n.out(n.in(0) | second(n)); }
-void Xor(Node& n) { n.out(n.in(0) ^ second(n)); }
+void And(Node& n) { n.out(n.in(0) & n.in(1)); }
+void Or(Node& n) { n.out(n.in(0) | n.in(1)); }
+void Xor(Node& n) { n.out(n.in(0) ^ n.in(1)); }
 void BitwiseNot(Node& n) { n.out(~n.in(0)); }
 void BitShift(Node& n) {
-  const std::string way = n.text("direction", "");
-  if (way != "LEFT" && way != "RIGHT") n.refuse("has the direction '" + way + "'");
+  const std::string way = n.one_of("direction", "", {"LEFT", "RIGHT"});
   n.out(as(way == "LEFT" ? n.in(0) << n.in(1) : n.in(0) >> n.in(1), n.in(0)));
 }
-void Equal(Node& n) { n.out(equal(n.in(0), second(n))); }
-void Less(Node& n) { n.out(n.in(0) < second(n)); }
-void LessOrEqual(Node& n) { n.out(n.in(0) <= second(n)); }
-void Greater(Node& n) { n.out(n.in(0) > second(n)); }
-void GreaterOrEqual(Node& n) { n.out(n.in(0) >= second(n)); }
+void Equal(Node& n) { n.out(equal(n.in(0), n.in(1))); }
+void Less(Node& n) { n.out(n.in(0) < n.in(1)); }
+void LessOrEqual(Node& n) { n.out(n.in(0) <= n.in(1)); }
+void Greater(Node& n) { n.out(n.in(0) > n.in(1)); }
+void GreaterOrEqual(Node& n) { n.out(n.in(0) >= n.in(1)); }
 void Where(Node& n) { n.out(0, select(n.in(0), n.in(1), n.in(2)), n.type(1)); }
 
 namespace {
 void cast_to(Node& n, ElementType to) {
   if (!carrier(to) || !carrier(n.type(0)))
-    n.refuse(std::string("casts ") + std::string(element_type_name(n.type(0))) + " to " +
-             std::string(element_type_name(to)) + ", which is not supported");
+    n.refuse(fmt::format("casts {} to {}, which is not supported", type_text(n.type(0)), type_text(to)));
   const Tensor x = n.in(0);
   if (to == ElementType::f8e8m0) {
-    const std::string how = n.text("round_mode", "up");
+    const std::string how = n.one_of("round_mode", "up", {"up", "down", "nearest"});
     if (how == "nearest") { // half of the way up: the mantissa's first bit
       const Tensor near = x.cast(DType::f32) * (4.0 / 3.0);
       return n.out(0, to_element_type(near, n.type(0), to, true, false), to);
@@ -201,7 +195,9 @@ void BitCast(Node& n) {
   const auto to = ElementType(int32_t(n.integer("to")));
   const auto type = carrier(to);
   if (!type || element_type_of(*type) != to || element_bits(to) != element_bits(n.type(0)))
-    n.refuse(std::string("casts bits to ") + std::string(element_type_name(to)) + ", which is not supported");
+    n.refuse(fmt::format("reads the bits of {} as {}: two types of as many bits are expected, without FLOAT8 "
+                         "of FNUZ, FLOAT8E8M0, FLOAT4 and 2 bits",
+                         type_text(n.type(0)), type_text(to)));
   if (to == n.type(0)) return n.out_value(0, n.value(0));
   const Tensor x = n.in(0);
   if (to == ElementType::boolean) return n.out(x.bitcast(DType::u8).cast(DType::boolean));

@@ -3,7 +3,7 @@
 #include "models/onnx/operators.h"
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <numeric>
 
 namespace luminal::onnx::ops {
@@ -15,13 +15,12 @@ Tensor places(const Tensor& index, Dim extent) {
   return select(i < 0, i + extent, i);
 }
 ScatterOp how_of(Node& n) {
-  const std::string word = n.text("reduction", "none");
+  const std::string word = n.one_of("reduction", "none", {"none", "add", "mul", "min", "max"});
   if (word == "none") return ScatterOp::set;
   if (word == "add") return ScatterOp::add;
   if (word == "mul") return ScatterOp::mul;
   if (word == "min") return ScatterOp::min;
-  if (word == "max") return ScatterOp::max;
-  n.refuse("has the reduction " + word);
+  return ScatterOp::max;
 }
 Tensor list_tensor(Node& n, const std::vector<int64_t>& list, Dims shape) {
   return n.graph().constant(list, std::move(shape), DType::i64);
@@ -30,7 +29,8 @@ Tensor list_tensor(Node& n, const std::vector<int64_t>& list, Dims shape) {
 Tensor nd_places(Node& n, const Tensor& index, const Tensor& x, int skip) {
   const auto shape = n.extents(index);
   if (shape.empty() || skip + int(shape.back()) > x.rank())
-    n.refuse("has indices of more axes than there are");
+    n.refuse(fmt::format("has indices {} for {}: they name more axes than there are",
+                         luminal::to_string(index.shape()), luminal::to_string(x.shape())));
   const int64_t k = shape.back();
   std::vector<Tensor> parts;
   for (int64_t d = 0; d < k; d++) parts.push_back(places(index.slice(-1, d, d + 1), x.dim(skip + int(d))));
@@ -99,7 +99,7 @@ void TensorScatter(Node& n) {
   // past [batch, .., max, ..], update [batch, .., n, ..], write_indices [batch]
   const Tensor past = n.in(0), update = n.in(1);
   const int axis = axis_in(n, n.integer("axis", -2), past.rank());
-  const bool circular = n.text("mode", "linear") == "circular";
+  const bool circular = n.one_of("mode", "linear", {"linear", "circular"}) == "circular";
   Dims shape(size_t(past.rank()), Dim(1));
   shape[size_t(axis)] = update.dim(axis);
   Tensor at = n.graph().iota(shape, [&](const Dims& i) { return i[size_t(axis)]; });
@@ -148,7 +148,7 @@ void Unique(Node& n) {
   const bool sorted = n.integer("sorted", 1) != 0, by_axis = n.attribute("axis") != nullptr;
   // A row is a slice along the axis, or one element.
   std::vector<int64_t> shape = by_axis ? x.shape : std::vector<int64_t>{x.count()};
-  if (shape.empty()) n.refuse("names an axis of one number");
+  if (shape.empty()) n.refuse("has the attribute axis, its input has no axes");
   const auto axis = size_t(by_axis ? axis_in(n, n.integer("axis"), int(shape.size())) : 0);
   int64_t outer = 1, inner = 1;
   for (size_t d = 0; d < shape.size(); d++) (d < axis ? outer : inner) *= d == axis ? 1 : shape[d];
@@ -181,8 +181,11 @@ void Unique(Node& n) {
 }
 void NonMaxSuppression(Node& n) {
   const HostTensor boxes = numbers_of(n, 0), scores = numbers_of(n, 1);
-  if (boxes.shape.size() != 3 || scores.shape.size() != 3 || boxes.shape[2] != 4)
-    n.refuse("expects boxes [batch, boxes, 4] and scores [batch, classes, boxes]");
+  if (boxes.shape.size() != 3 || scores.shape.size() != 3 || boxes.shape[2] != 4 ||
+      boxes.shape[0] != scores.shape[0] || boxes.shape[1] != scores.shape[2])
+    n.refuse(fmt::format(
+        "has boxes [{}] and scores [{}]: [batch, boxes, 4] and [batch, classes, boxes] are expected",
+        fmt::join(boxes.shape, ", "), fmt::join(scores.shape, ", ")));
   const int64_t most = n.has(2) ? n.integer_at(2) : 0;
   const auto number = [&](size_t i) { return n.has(i) ? n.numbers(i).at(0) : 0.0; };
   const double most_overlap = number(3), least = n.has(4) ? number(4) : -INFINITY;

@@ -17,11 +17,10 @@ Tensor likelihood_loss(Node& n, const Tensor& logs, const Tensor& target, const 
   Tensor each = weight.defined() ? weight.gather(safe) : ones_like(loss);
   if (ignored) each = select(counts, each, zeros_like(each));
   loss = select(equal(each, 0), zeros_like(loss), loss * each);
-  const std::string how = n.text("reduction", "mean");
+  const std::string how = n.one_of("reduction", "mean", {"none", "sum", "mean"});
   if (how == "none") return loss;
   if (how == "sum") return loss.sum();
-  if (how == "mean") return weight.defined() || ignored ? loss.sum() / each.sum() : loss.mean();
-  n.refuse("has the reduction " + how);
+  return weight.defined() || ignored ? loss.sum() / each.sum() : loss.mean();
 }
 ElementType dtype_of_result(Node& n, ElementType otherwise) {
   return ElementType(int32_t(n.integer("dtype", int64_t(otherwise))));

@@ -17,16 +17,20 @@ Windows windows_of(Node& n, const Tensor& x, size_t axes, std::vector<int64_t> k
   w.kernel = std::move(kernel);
   if (w.kernel.size() != axes || size_t(x.rank()) != axes + 2)
     n.refuse(
-        fmt::format("has a kernel [{}] for {}", fmt::join(w.kernel, ", "), luminal::to_string(x.shape())));
+        fmt::format("has a kernel [{}] for {}: a size is expected for each axis behind batch and channels",
+                    fmt::join(w.kernel, ", "), luminal::to_string(x.shape())));
   w.stride = n.integers("strides", std::vector<int64_t>(axes, 1));
   w.dilation = n.integers("dilations", std::vector<int64_t>(axes, 1));
   w.before.assign(axes, 0), w.after.assign(axes, 0);
   if (std::any_of(w.kernel.begin(), w.kernel.end(), [](int64_t size) { return size < 1; }))
-    n.refuse(fmt::format("has a kernel [{}]", fmt::join(w.kernel, ", ")));
+    n.refuse(fmt::format("has a kernel [{}]: sizes of at least 1 are expected", fmt::join(w.kernel, ", ")));
   for (const auto* list : {&w.stride, &w.dilation})
     if (list->size() != axes || std::any_of(list->begin(), list->end(), [](int64_t v) { return v < 1; }))
-      n.refuse(fmt::format("has strides or dilations [{}] for {} axes", fmt::join(*list, ", "), axes));
-  const std::string automatic = n.text("auto_pad", "NOTSET");
+      n.refuse(fmt::format(
+          "has strides or dilations [{}] for {} axes: a number of at least 1 is expected for each",
+          fmt::join(*list, ", "), axes));
+  const std::string automatic =
+      n.one_of("auto_pad", "NOTSET", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
     const auto extents = n.extents(x);
     for (size_t d = 0; d < axes; d++) {
@@ -39,10 +43,10 @@ Windows windows_of(Node& n, const Tensor& x, size_t axes, std::vector<int64_t> k
   } else if (automatic == "NOTSET") {
     const auto pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0));
     if (pads.size() != 2 * axes)
-      n.refuse(fmt::format("has pads [{}] for {} axes", fmt::join(pads, ", "), axes));
+      n.refuse(fmt::format("has pads [{}] for {} axes: two numbers are expected for each",
+                           fmt::join(pads, ", "), axes));
     for (size_t d = 0; d < axes; d++) w.before[d] = pads[d], w.after[d] = pads[d + axes];
-  } else if (automatic != "VALID")
-    n.refuse("has auto_pad = " + automatic);
+  }
   return w;
 }
 
@@ -104,7 +108,8 @@ std::vector<int64_t> window_counts(Node& n, const Tensor& x, const Windows& w) {
       count++;
       if ((count - 1) * w.stride[d] >= extents[d + 2] + w.before[d]) count--;
     }
-    if (count < 1) n.refuse(fmt::format("has no window in {}", luminal::to_string(x.shape())));
+    if (count < 1)
+      n.refuse(fmt::format("has a kernel that is larger than its input {}", luminal::to_string(x.shape())));
     list.push_back(count);
   }
   return list;
@@ -145,7 +150,8 @@ void Det(Node& n) {
   const auto extents = n.extents(x);
   const size_t rank = extents.size();
   if (rank < 2 || extents[rank - 1] != extents[rank - 2] || extents[rank - 1] > 64)
-    n.refuse(fmt::format("of {} is not supported", luminal::to_string(x.shape())));
+    n.refuse(fmt::format("of {} is not supported: square matrices of at most 64 rows are expected",
+                         luminal::to_string(x.shape())));
   const int64_t size = extents[rank - 1];
   Tensor det = ones_like(x.select(-1, 0).select(-1, 0));
   for (int64_t k = 0; k < size; k++) {
@@ -179,7 +185,9 @@ void Det(Node& n) {
 void Conv(Node& n) {
   const Tensor x = n.in(0), weight = n.in(1);
   const auto shape = n.extents(weight);
-  if (shape.size() < 3) n.refuse("has a weight without sizes");
+  if (shape.size() < 3)
+    n.refuse(fmt::format("has a weight {}: [channels, channels, kernel..] is expected",
+                         luminal::to_string(weight.shape())));
   if (const auto sums = quantised_conv(n))
     return n.out(n.has(2) ? *sums + along(n.in(2), 1, sums->rank()) : *sums);
   const size_t axes = shape.size() - 2;
@@ -195,7 +203,9 @@ void Conv(Node& n) {
 void ConvTranspose(Node& n) {
   const Tensor x = n.in(0), weight = n.in(1);
   const auto shape = n.extents(weight), extents = n.extents(x);
-  if (shape.size() < 3) n.refuse("has a weight without sizes");
+  if (shape.size() < 3)
+    n.refuse(fmt::format("has a weight {}: [channels, channels, kernel..] is expected",
+                         luminal::to_string(weight.shape())));
   const size_t axes = shape.size() - 2;
   const auto kernel = n.integers("kernel_shape", last(shape, axes));
   const auto stride = n.integers("strides", std::vector<int64_t>(axes, 1)),
@@ -203,10 +213,12 @@ void ConvTranspose(Node& n) {
              more = n.integers("output_padding", std::vector<int64_t>(axes, 0)),
              wanted = n.integers("output_shape");
   auto pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0));
-  const std::string automatic = n.text("auto_pad", "NOTSET");
-  if (stride.size() != axes || dilation.size() != axes || more.size() != axes || pads.size() != 2 * axes ||
-      extents.size() != axes + 2)
-    n.refuse("has attributes of different sizes");
+  const std::string automatic =
+      n.one_of("auto_pad", "NOTSET", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
+  if (kernel.size() != axes || stride.size() != axes || dilation.size() != axes || more.size() != axes ||
+      pads.size() != 2 * axes || extents.size() != axes + 2)
+    n.refuse(fmt::format("has attributes, or an input {}, for another number of axes than its weight {}",
+                         luminal::to_string(x.shape()), luminal::to_string(weight.shape())));
   ConvTransposeOptions options;
   options.stride = stride;
   options.dilation = dilation;
@@ -329,13 +341,16 @@ void MaxUnpool(Node& n) {
              pads = n.integers("pads", std::vector<int64_t>(2 * kernel.size(), 0));
   if (extents.size() != kernel.size() + 2 || stride.size() != kernel.size() ||
       pads.size() != 2 * kernel.size())
-    n.refuse("has attributes of different sizes");
+    n.refuse(fmt::format("has an input {}, strides or pads that do not fit its kernel [{}]",
+                         luminal::to_string(x.shape()), fmt::join(kernel, ", ")));
   std::vector<int64_t> shape{extents[0], extents[1]};
   for (size_t d = 0; d < kernel.size(); d++)
     shape.push_back((extents[d + 2] - 1) * stride[d] + kernel[d] - pads[d] - pads[d + kernel.size()]);
   const std::vector<int64_t> inferred = shape;
   if (n.has(2)) shape = n.ints(2);
-  if (shape.size() != inferred.size()) n.refuse("has an output_shape of another number of axes");
+  if (shape.size() != inferred.size())
+    n.refuse(fmt::format("has an output_shape [{}], {} axes are expected", fmt::join(shape, ", "),
+                         inferred.size()));
   int64_t inner = 1;
   for (const int64_t extent : inferred) inner *= extent;
   // Places are those in the tensor that the attributes describe.
@@ -365,7 +380,8 @@ void BatchNormalization(Node& n) {
     return;
   }
   for (size_t i = 1; i < n.outputs(); i++)
-    if (n.wants(i)) n.refuse("gives statistics, which only training does");
+    if (n.wants(i))
+      n.refuse("has results of training (opset 14, training_mode = 1), and does not train: leave them out");
   n.out(batch_norm(x, n.in(3), n.in(4), n.in(1), n.in(2), eps).cast(x.dtype()));
 }
 void InstanceNormalization(Node& n) {
@@ -374,7 +390,7 @@ void InstanceNormalization(Node& n) {
 void GroupNormalization(Node& n) {
   const Tensor x = n.in(0);
   const int64_t groups = n.integer("num_groups");
-  if (groups < 1) n.refuse("has no groups");
+  if (groups < 1) n.refuse(fmt::format("has num_groups = {}, at least 1 is expected", groups));
   Tensor scale = n.in(1), bias = n.in(2);
   if (n.opset() < 21) { // one a group
     const Dim each = x.dim(1) / Dim(groups);
@@ -412,7 +428,7 @@ void RMSNormalization(Node& n) {
 void LRN(Node& n) {
   const Tensor x = n.in(0);
   const int64_t size = n.integer("size");
-  if (size < 1) n.refuse("has a size below 1");
+  if (size < 1) n.refuse(fmt::format("has size = {}, at least 1 is expected", size));
   const Tensor square = x.square().pad(1, (size - 1) / 2, size / 2);
   const Tensor sum = square.windows(1, size).sum(-1);
   const double alpha = n.number("alpha", double(1e-4F)), beta = n.number("beta", 0.75),
@@ -445,7 +461,8 @@ void Col2Im(Node& n) {
              stride = n.integers("strides", std::vector<int64_t>(axes, 1)),
              dilation = n.integers("dilations", std::vector<int64_t>(axes, 1));
   if (sizes.size() != axes || pads.size() != 2 * axes || stride.size() != axes || dilation.size() != axes)
-    n.refuse("has attributes of different sizes");
+    n.refuse(fmt::format("has an image [{}], pads, strides or dilations that do not fit its block [{}]",
+                         fmt::join(sizes, ", "), fmt::join(kernel, ", ")));
   std::vector<int64_t> wide = sizes;
   for (size_t d = 0; d < axes; d++) wide[d] += pads[d] + pads[d + axes];
   ConvOptions options;

@@ -4,6 +4,7 @@
 #include "luminal/nn_functions.h"
 #include "models/onnx/integers.h"
 #include "models/onnx/operators.h"
+#include <fmt/format.h>
 #include <numeric>
 
 namespace luminal::onnx::ops {
@@ -15,7 +16,9 @@ void QLinearLeakyRelu(Node& n) { out_quantised(n, dequantised(n, 0).leaky_relu(n
 void QLinearGlobalAveragePool(Node& n) {
   const Tensor x = dequantised(n, 0);
   const bool last = n.integer("channels_last", 0) != 0;
-  if (x.rank() < 3) n.refuse("averages over sizes, its input has none");
+  if (x.rank() < 3)
+    n.refuse(fmt::format("averages over sizes behind batch and channels, its input {} has none",
+                         luminal::to_string(x.shape())));
   std::vector<int> sizes(size_t(x.rank() - 2));
   std::iota(sizes.begin(), sizes.end(), last ? 1 : 2);
   out_quantised(n, x.mean(sizes, true), 3);
@@ -23,7 +26,9 @@ void QLinearGlobalAveragePool(Node& n) {
 void QLinearConcat(Node& n) { // the result's scale and zero point first
   std::vector<Tensor> parts;
   for (size_t k = 2; k + 1 < n.inputs(); k += 3) parts.push_back(dequantised(n, k));
-  if (parts.empty()) n.refuse("has nothing to join");
+  if (parts.empty())
+    n.refuse("has nothing to join: behind scale and zero point a tensor, its scale and its zero point are "
+             "expected");
   out_quantised(n, concat(parts, int(n.integer("axis"))), 0);
 }
 void QGemm(Node& n) { // a, scale, zero, b, scale, zero, bias in i32, then the result's

@@ -14,8 +14,9 @@ Tensor stretched(Node& n, const Tensor& scale, const Tensor& x, int axis, int64_
     return scale.reshape({});
   if (scale.rank() == 1 && block == 0) return along(scale, axis, x.rank());
   if (block == 0)
-    n.refuse(fmt::format("has a scale {} for {}", luminal::to_string(scale.shape()),
-                         luminal::to_string(x.shape())));
+    n.refuse(fmt::format(
+        "has a scale {} for {}: one number, one for each element of the axis, or a block_size is expected",
+        luminal::to_string(scale.shape()), luminal::to_string(x.shape())));
   const Tensor wide = scale.repeat_interleave(block, axis);
   return wide.dim(axis) == x.dim(axis) ? wide : wide.slice(axis, 0, x.dim(axis));
 }
@@ -89,10 +90,9 @@ void MatMulNBits(Node& n) {
   const int64_t k = n.integer("K"), columns = n.integer("N"), bits = n.integer("bits", 4),
                 block = n.integer("block_size");
   if (bits != 4 && bits != 8) n.refuse(fmt::format("has {} bits, 4 and 8 are supported", bits));
-  if (block < 16 || block % 16) n.refuse(fmt::format("has blocks of {}", block));
-  if (n.has(4) || n.has(5)) {
-    if (n.has(4)) n.refuse("has an order of groups (g_idx), which is not supported");
-  }
+  if (block < 16 || block % 16)
+    n.refuse(fmt::format("has block_size = {}, a multiple of 16 is expected", block));
+  if (n.has(4)) n.refuse("has an order of groups (g_idx), which is not supported");
   const int64_t blocks = (k + block - 1) / block;
   const Tensor packed = codes.reshape({columns, blocks, block * bits / 8});
   const Tensor numbers = bits == 4 ? packed.bitcast(DType::u4) : packed; // [columns, blocks, block]

@@ -1,7 +1,7 @@
 // models/onnx/ops_rnn.cpp -- RNN, GRU and LSTM: a loop over time for each direction.
 #include "luminal/random.h"
 #include "models/onnx/operators.h"
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace luminal::onnx::ops {
 namespace {
@@ -29,14 +29,16 @@ std::vector<Activation> activations(Node& n, std::vector<std::string> usual, siz
   std::vector<std::string> names;
   for (size_t d = 0; d < directions; d++) names.insert(names.end(), usual.begin(), usual.end());
   if (const Attribute* a = n.attribute("activations")) names = a->texts;
-  if (names.size() != each * directions) n.refuse(fmt::format("names {} activations", names.size()));
+  if (names.size() != each * directions)
+    n.refuse(fmt::format("names {} activations, {} are expected", names.size(), each * directions));
   const auto alpha = n.reals("activation_alpha"), beta = n.reals("activation_beta");
   std::vector<Activation> list;
   for (size_t i = 0; i < names.size(); i++) {
     static const std::set<std::string> known{
         "Sigmoid",    "Tanh",        "Relu", "Affine",   "LeakyRelu", "ThresholdedRelu",
         "ScaledTanh", "HardSigmoid", "Elu",  "Softsign", "Softplus"};
-    if (!known.contains(names[i])) n.refuse("has the activation " + names[i]);
+    if (!known.contains(names[i]))
+      n.refuse(fmt::format("has the activation '{}', expected one of {}", names[i], fmt::join(known, ", ")));
     Activation a{names[i], {}, {}};
     if (i < alpha.size()) a.alpha = alpha[i];
     if (i < beta.size()) a.beta = beta[i];
@@ -58,7 +60,7 @@ struct Sequence {
 };
 Sequence sequence_of(Node& n) {
   Sequence s{n, n.in(0)};
-  const std::string way = n.text("direction", "forward");
+  const std::string way = n.one_of("direction", "forward", {"forward", "reverse", "bidirectional"});
   s.directions = way == "bidirectional" ? 2 : 1;
   s.backward_only = way == "reverse";
   s.batch_first = n.integer("layout", 0) != 0;

@@ -41,11 +41,12 @@ void Reshape(Node& n) {
   for (size_t d = 0; d < shape.size(); d++) {
     if (shape[d] == Dim(0) && !zero_is_zero) {
       if (int(d) >= x.rank())
-        n.refuse(fmt::format("copies extent {} of {}", d, luminal::to_string(x.shape())));
+        n.refuse(
+            fmt::format("copies extent {} of {}, which has fewer axes", d, luminal::to_string(x.shape())));
       shape[d] = x.dim(int(d));
     }
     if (shape[d] == Dim(-1)) {
-      if (open >= 0) n.refuse("leaves two extents open");
+      if (open >= 0) n.refuse("has two extents of -1, one at most is expected");
       open = int(d);
     } else {
       rest = rest * shape[d];
@@ -65,7 +66,7 @@ void Flatten(Node& n) {
   const Tensor x = n.in(0);
   const int64_t axis = n.integer("axis", 1);
   const int64_t at = axis < 0 ? axis + x.rank() : axis;
-  if (at < 0 || at > x.rank()) n.refuse(fmt::format("names axis {} of {}", axis, x.rank()));
+  if (at < 0 || at > x.rank()) n.refuse(fmt::format("names axis {} of {} axes", axis, x.rank()));
   Dim outer = 1, inner = 1;
   for (int d = 0; d < x.rank(); d++) (d < at ? outer : inner) = (d < at ? outer : inner) * x.dim(d);
   moved(n, x.reshape({outer, inner}));
@@ -82,7 +83,7 @@ void Squeeze(Node& n) {
 void Unsqueeze(Node& n) {
   Tensor x = n.in(0);
   const auto axes = integers_of(n, "axes", 1, 13);
-  if (!axes) n.refuse("names no axes");
+  if (!axes) n.refuse("names no axes: at least one is expected");
   std::vector<int> list = axes_in(n, *axes, x.rank() + int(axes->size()));
   std::sort(list.begin(), list.end());
   for (const int axis : list) x = x.unsqueeze(axis);
@@ -109,7 +110,7 @@ void Split(Node& n) {
   const int axis = axis_in(n, n.integer("axis", 0), x.rank());
   auto sizes = integers_of(n, "split", 1, 13);
   const auto parts = int64_t(n.outputs());
-  if (parts == 0) n.refuse("has no result");
+  if (parts == 0) n.refuse("has no result: at least one is expected");
   if (!sizes) {
     const Dim extent = x.dim(axis);
     const Dim size = ceil_div(extent, Dim(parts));
@@ -142,12 +143,13 @@ void Slice(Node& n) {
     for (size_t i = 0; i < starts.size(); i++) axes.push_back(int64_t(i));
   if (starts.size() != ends.size() || axes.size() != starts.size() ||
       (!steps.empty() && steps.size() != starts.size()))
-    n.refuse(fmt::format("has {} starts, {} ends, {} axes", starts.size(), ends.size(), axes.size()));
+    n.refuse(fmt::format("has {} starts, {} ends, {} axes and {} steps: as many of each are expected",
+                         starts.size(), ends.size(), axes.size(), steps.size()));
   for (size_t i = 0; i < axes.size(); i++) {
     const int axis = axis_in(n, axes[i], x.rank());
     const int64_t step = steps.empty() ? 1 : steps[i];
     const Dim extent = x.dim(axis);
-    if (step == 0) n.refuse("has the step 0");
+    if (step == 0) n.refuse("has a step of 0");
     if (starts[i].is_constant() && ends[i].is_constant() && extent.is_constant()) {
       // Clamped as ONNX says: a negative step may end before the first element.
       const int64_t size = extent.value();
@@ -183,7 +185,7 @@ void Slice(Node& n) {
 }
 void Pad(Node& n) {
   Tensor x = n.in(0);
-  const std::string mode = n.text("mode", "constant");
+  const std::string mode = n.one_of("mode", "constant", {"constant", "edge", "reflect", "wrap"});
   std::vector<int64_t> pads = n.opset() < 11 ? n.integers("pads") : n.ints(1);
   double value = n.opset() < 11 ? n.number("value", 0) : 0;
   if (n.opset() >= 11 && n.has(2) && mode == "constant") {
@@ -194,7 +196,7 @@ void Pad(Node& n) {
   std::iota(axes.begin(), axes.end(), 0);
   if (n.has(3)) axes = axes_in(n, n.ints(3), x.rank());
   if (pads.size() != 2 * axes.size())
-    n.refuse(fmt::format("has {} pads for {} axes", pads.size(), axes.size()));
+    n.refuse(fmt::format("has {} pads for {} axes: two are expected for each", pads.size(), axes.size()));
   PadMode how = PadMode::constant;
   if (mode == "reflect")
     how = PadMode::reflect;
@@ -202,8 +204,6 @@ void Pad(Node& n) {
     how = PadMode::replicate;
   else if (mode == "wrap")
     how = PadMode::circular;
-  else if (mode != "constant")
-    n.refuse("has the mode " + mode);
   std::vector<Padding> list;
   for (size_t i = 0; i < axes.size(); i++) {
     const int64_t before = pads[i], after = pads[i + axes.size()];
@@ -228,14 +228,27 @@ void Expand(Node& n) {
   moved(n, x.expand(shape));
 }
 void Tile(Node& n) { moved(n, n.in(0).repeat(n.dims(1))); }
+namespace {
+HostTensor value_of(Node& n, const Attribute& a) {
+  if (a.tensors.size() != 1 || !carrier(a.tensors[0].type))
+    n.refuse(fmt::format("has a value of {}, which is not supported",
+                         a.tensors.empty() ? "no tensor" : type_text(a.tensors[0].type)));
+  return decode(a.tensors[0]);
+}
+/// What ConstantOfShape repeats.
+HostTensor repeated_value(Node& n, const Attribute& a) {
+  HostTensor one = value_of(n, a);
+  if (one.count() != 1) n.refuse(fmt::format("has a value of {} numbers, one is expected", one.count()));
+  return one;
+}
+} // namespace
 void Shape(Node& n) { dims_of_shape(n); }
 void Size(Node& n) { dims_of_size(n); }
 void ConstantOfShape(Node& n) {
   const Attribute* a = n.attribute("value");
   const Dims shape = n.dims(0);
   if (!a) return n.out(zeros(n.graph(), shape));
-  const HostTensor one = decode(a->tensors.at(0), n.importer().file().path);
-  if (one.count() != 1) n.refuse("has a value of several numbers");
+  const HostTensor one = repeated_value(n, *a);
   const Tensor value = n.graph().constant_bytes(one.data, one.dtype, {});
   n.out(0, value.expand(shape), a->tensors[0].type);
 }
@@ -252,14 +265,14 @@ void Constant(Node& n) {
     n.out_constant(0, std::move(t), element_type_of(type));
   };
   if (const Attribute* a = n.attribute("value"))
-    return n.out_constant(0, decode(a->tensors.at(0), n.importer().file().path), a->tensors[0].type);
+    return n.out_constant(0, value_of(n, *a), a->tensors[0].type);
   if (const Attribute* a = n.attribute("value_float"))
     return list(std::vector<float>{a->number}, DType::f32, true);
   if (const Attribute* a = n.attribute("value_floats")) return list(a->numbers, DType::f32, false);
   if (const Attribute* a = n.attribute("value_int"))
     return list(std::vector<int64_t>{a->integer}, DType::i64, true);
   if (const Attribute* a = n.attribute("value_ints")) return list(a->integers, DType::i64, false);
-  n.refuse("has no numeric value: strings and sparse tensors are not supported");
+  n.refuse("has no value of numbers: strings and sparse tensors are not supported");
 }
 void Range(Node& n) {
   const DType type = n.in(0).dtype();
@@ -268,7 +281,8 @@ void Range(Node& n) {
     return n.out(arange(n.graph(), start, end, n.integer_at(2), type));
   }
   const double start = n.numbers(0).at(0), limit = n.numbers(1).at(0), delta = n.numbers(2).at(0);
-  if (!(std::fabs(delta) > 0) || !(std::fabs((limit - start) / delta) < 1e12)) n.refuse("has no end");
+  if (!(std::fabs(delta) > 0) || !(std::fabs((limit - start) / delta) < 1e12))
+    n.refuse(fmt::format("does not lead from {} to {} in steps of {}", start, limit, delta));
   const auto count = int64_t(std::max(0.0, std::ceil((limit - start) / delta)));
   const Tensor places = n.graph().arange(Dim(count)).cast(type);
   n.out((places * delta + start).cast(type));
@@ -276,9 +290,9 @@ void Range(Node& n) {
 void DepthToSpace(Node& n) {
   const Tensor x = n.in(0);
   const int64_t b = n.integer("blocksize");
-  if (b < 1) n.refuse("has a blocksize below 1");
+  if (b < 1) n.refuse(fmt::format("has blocksize = {}, at least 1 is expected", b));
   const auto [batch, c, h, w] = x.dims4();
-  const std::string mode = n.text("mode", "DCR");
+  const std::string mode = n.one_of("mode", "DCR", {"DCR", "CRD"});
   if (mode == "DCR")
     moved(n, x.reshape({batch, b, b, c / Dim(b * b), h, w})
                  .permute({0, 3, 4, 1, 5, 2})
@@ -291,7 +305,7 @@ void DepthToSpace(Node& n) {
 void SpaceToDepth(Node& n) {
   const Tensor x = n.in(0);
   const int64_t b = n.integer("blocksize");
-  if (b < 1) n.refuse("has a blocksize below 1");
+  if (b < 1) n.refuse(fmt::format("has blocksize = {}, at least 1 is expected", b));
   const auto [batch, c, h, w] = x.dims4();
   moved(n, x.reshape({batch, c, h / Dim(b), b, w / Dim(b), b})
                .permute({0, 3, 5, 1, 2, 4})
@@ -318,7 +332,7 @@ void CenterCropPad(Node& n) {
   std::iota(axes.begin(), axes.end(), 0);
   if (n.attribute("axes")) axes = axes_in(n, n.integers("axes"), x.rank());
   if (axes.size() != wanted.size())
-    n.refuse(fmt::format("has {} sizes for {} axes", wanted.size(), axes.size()));
+    n.refuse(fmt::format("has {} sizes for {} axes: one is expected for each", wanted.size(), axes.size()));
   for (size_t i = 0; i < axes.size(); i++) {
     const int64_t have = n.extents(x)[size_t(axes[i])], more = wanted[i] - have;
     if (more < 0)
@@ -404,7 +418,7 @@ bool dims_gather(Node& n) {
     if (!place.is_constant()) return false;
     const auto size = int64_t(x->list.size());
     const int64_t i = place.value() < 0 ? place.value() + size : place.value();
-    if (i < 0 || i >= size) n.refuse(fmt::format("reads element {} of {}", place.value(), size));
+    if (i < 0 || i >= size) n.refuse(fmt::format("reads element {} of a list of {}", place.value(), size));
     list.push_back(x->list[size_t(i)]);
   }
   n.out_dims(0, list, at->scalar);
@@ -499,7 +513,7 @@ bool dims_constant_of_shape(Node& n) {
   const auto shape = n.known_dims(0);
   if (!shape || shape->list.size() != 1 || !shape->list[0].is_constant() || shape->list[0].value() > 1024)
     return false;
-  const HostTensor one = decode(a->tensors[0], n.importer().file().path);
+  const HostTensor one = repeated_value(n, *a);
   n.out_dims(0, Dims(size_t(shape->list[0].value()), Dim(load_i64(DType::i64, one.data.data(), 0))), false);
   return true;
 }

@@ -70,13 +70,18 @@ void STFT(Node& n) {
   const Tensor x = signal.rank() == 2 ? signal.unsqueeze(-1) : signal;
   const int64_t step = n.integer_at(1);
   int64_t frame = n.has(3) ? n.integer_at(3) : n.has(2) ? n.extents(n.in(2)).at(0) : 0;
-  if (frame < 1 || step < 1) n.refuse("has no frame length");
+  if (frame < 1 || step < 1)
+    n.refuse(
+        fmt::format("has frames of {} elements in steps of {}, at least 1 is expected of both", frame, step));
   Tensor frames = x.windows(1, frame, step).transpose(-1, -2); // [batch, frames, frame, 1 or 2]
   if (n.has(2)) frames = frames * n.in(2).reshape({n.in(2).dim(0), 1});
   n.out(transform(n, frames, 2, {}, false, n.integer("onesided", 1) != 0));
 }
 void MelWeightMatrix(Node& n) {
   const auto bins = n.integer_at(0), length = n.integer_at(1), rate = n.integer_at(2);
+  if (bins < 1 || length < 1 || rate < 1)
+    n.refuse(fmt::format("has {} bins, a length of {} and a rate of {}: at least 1 is expected of each", bins,
+                         length, rate));
   const double low = n.numbers(3).at(0), high = n.numbers(4).at(0);
   const auto type = ElementType(int32_t(n.integer("output_datatype", 1)));
   const int64_t spectrum = length / 2 + 1;

@@ -19,7 +19,8 @@ struct Step {
 };
 Step step_of(Node& n, size_t lists) {
   if (n.inputs() < 2 + lists || (n.inputs() - 2) % lists)
-    n.refuse(fmt::format("has {} inputs for lists of {}", n.inputs(), lists));
+    n.refuse(fmt::format("has {} inputs: a rate, a count and {} tensors for each value are expected",
+                         n.inputs(), lists));
   return {n.in(0).reshape({}), n.in(1).reshape({}), (n.inputs() - 2) / lists, n};
 }
 
@@ -56,7 +57,7 @@ void Adam(Node& n) {
 void Momentum(Node& n) {
   const Step step = step_of(n, 3);
   const double alpha = n.number("alpha"), beta = n.number("beta");
-  const bool nesterov = n.text("mode", "standard") == "nesterov";
+  const bool nesterov = n.one_of("mode", "standard", {"standard", "nesterov"}) == "nesterov";
   const Tensor weight = select(step.count > 0, beta, 1.0);
   for (size_t i = 0; i < step.tensors; i++) {
     const Tensor x = step(0, i), gradient = x * n.number("norm_coefficient", 0) + step(1, i);
@@ -67,12 +68,12 @@ void Momentum(Node& n) {
 }
 
 void TfIdfVectorizer(Node& n) {
-  if (!n.attribute("pool_int64s")) n.refuse("has a pool of strings, which are not supported");
+  if (!n.attribute("pool_int64s")) n.refuse("has no pool_int64s: pools of strings are not supported");
   const auto pool = n.integers("pool_int64s"), counts = n.integers("ngram_counts"),
              index = n.integers("ngram_indexes");
   const int64_t least = n.integer("min_gram_length"), most = n.integer("max_gram_length"),
                 skips = n.integer("max_skip_count");
-  if (index.empty() || counts.empty()) n.refuse("has no n-grams");
+  if (index.empty() || counts.empty()) n.refuse("has no ngram_counts or no ngram_indexes");
   Tensor x = n.in(0);
   const bool line = x.rank() < 2;
   if (line) x = x.reshape({1, -1});
@@ -83,10 +84,10 @@ void TfIdfVectorizer(Node& n) {
     const auto length = int64_t(k) + 1, begin = counts[k],
                end = k + 1 < counts.size() ? counts[k + 1] : int64_t(pool.size());
     if (begin < 0 || end < begin || end > int64_t(pool.size()))
-      n.refuse("has counts of n-grams that do not fit its pool");
+      n.refuse(fmt::format("has ngram_counts that do not fit its pool of {} words", pool.size()));
     const int64_t grams = (end - begin) / length;
     if (id + size_t(grams) > index.size())
-      n.refuse(fmt::format("has {} places for more n-grams", index.size()));
+      n.refuse(fmt::format("has {} ngram_indexes, one is expected for each n-gram", index.size()));
     const std::vector<int64_t> places(index.begin() + std::ptrdiff_t(id),
                                       index.begin() + std::ptrdiff_t(id) + grams);
     id += size_t(grams);
@@ -101,12 +102,9 @@ void TfIdfVectorizer(Node& n) {
       y = index_add(y, 1, n.graph().constant(places, {grams}, DType::i64), found);
     }
   }
-  const std::string mode = n.text("mode", "TF");
+  const std::string mode = n.one_of("mode", "TF", {"TF", "IDF", "TFIDF"});
   Tensor value = y.cast(DType::f32);
-  if (mode == "IDF")
-    value = (y > 0).cast(DType::f32);
-  else if (mode != "TF" && mode != "TFIDF")
-    n.refuse("has the mode " + mode);
+  if (mode == "IDF") value = (y > 0).cast(DType::f32);
   if (const auto weights = n.reals("weights"); mode != "TF" && !weights.empty())
     value = value * n.graph().constant(weights, {int64_t(weights.size())}, DType::f32);
   n.out(line ? value.squeeze({0}) : value);

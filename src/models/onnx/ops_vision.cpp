@@ -119,7 +119,8 @@ void resize(Node& n, const ResizeOptions& o, const std::vector<int>& axes, const
     if (!roi.empty() && roi.size() == 2 * axes.size()) a.begin = roi[i], a.end = roi[i + axes.size()];
     list.push_back(a);
   }
-  const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
+  const std::string policy =
+      n.one_of("keep_aspect_ratio_policy", "stretch", {"stretch", "not_larger", "not_smaller"});
   if (!sizes.empty() && policy != "stretch") {
     double scale = list.at(0).scale;
     for (const AxisSize& a : list)
@@ -130,7 +131,8 @@ void resize(Node& n, const ResizeOptions& o, const std::vector<int>& axes, const
   if (o.mode != "nearest" && !is_float_type(type)) x = x.cast(DType::f32);
   for (size_t i = 0; i < axes.size(); i++) {
     const AxisSize& a = list[i];
-    if (a.to < 1) n.refuse(fmt::format("makes {} elements along axis {}", a.to, axes[i]));
+    if (a.to < 1)
+      n.refuse(fmt::format("makes {} elements along axis {}, at least 1 is expected", a.to, axes[i]));
     if (a.to == a.from && std::fabs(a.scale - 1) < 1e-9 && a.begin == 0 && a.end == 1) continue;
     x = resize_axis(n, x, axes[i], a, o);
   }
@@ -208,14 +210,16 @@ Tensor sampled(Node& n, const Tensor& x, const std::vector<Tensor>& at, int taps
 
 void Resize(Node& n) {
   ResizeOptions o;
-  o.mode = n.text("mode", "nearest");
-  o.coordinates = n.text("coordinate_transformation_mode", n.opset() < 11 ? "asymmetric" : "half_pixel");
-  o.nearest = n.text("nearest_mode", n.opset() < 11 ? "floor" : "round_prefer_floor");
+  o.mode = n.one_of("mode", "nearest", {"nearest", "linear", "cubic"});
+  o.coordinates = n.one_of("coordinate_transformation_mode", n.opset() < 11 ? "asymmetric" : "half_pixel",
+                           {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                            "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"});
+  o.nearest = n.one_of("nearest_mode", n.opset() < 11 ? "floor" : "round_prefer_floor",
+                       {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   o.cubic_a = n.number("cubic_coeff_a", -0.75);
   o.extrapolation = n.number("extrapolation_value", 0);
   o.exclude_outside = n.integer("exclude_outside", 0) != 0;
   o.antialias = n.integer("antialias", 0) != 0 && o.mode != "nearest";
-  if (o.mode != "nearest" && o.mode != "linear" && o.mode != "cubic") n.refuse("has the mode " + o.mode);
   const int rank = n.in(0).rank();
   std::vector<int> axes;
   for (const int64_t axis : n.integers("axes")) axes.push_back(axis_in(n, axis, rank));
@@ -228,32 +232,34 @@ void Resize(Node& n) {
   if (n.opset() >= 11 && n.has(3)) sizes = n.ints(3);
   if (o.coordinates == "tf_crop_and_resize" && n.has(1)) roi = n.numbers(1);
   if ((sizes.empty() ? scales.size() : sizes.size()) != axes.size())
-    n.refuse(fmt::format("has {} scales and {} sizes for {} axes", scales.size(), sizes.size(), axes.size()));
+    n.refuse(fmt::format("has {} scales and {} sizes for {} axes: one of them is expected for each",
+                         scales.size(), sizes.size(), axes.size()));
   resize(n, o, axes, scales, sizes, roi);
 }
 void Upsample(Node& n) {
   ResizeOptions o;
-  o.mode = n.text("mode", "nearest");
+  o.mode = n.one_of("mode", "nearest", {"nearest", "linear"});
   o.coordinates = "asymmetric";
   o.nearest = "floor";
   const auto scales = n.opset() < 9 ? n.reals("scales") : n.numbers(1);
   std::vector<int> axes;
   for (int d = 0; d < n.in(0).rank(); d++) axes.push_back(d);
-  if (scales.size() != axes.size()) n.refuse(fmt::format("has {} scales", scales.size()));
+  if (scales.size() != axes.size())
+    n.refuse(fmt::format("has {} scales for {} axes: one is expected for each", scales.size(), axes.size()));
   resize(n, o, axes, scales, {}, {});
 }
 void GridSample(Node& n) {
   const Tensor x = n.in(0), grid = n.in(1);
   const auto extents = n.extents(x), points = n.extents(grid);
   if (extents.size() < 3 || points.size() != extents.size() || points.back() + 2 != int64_t(extents.size()))
-    n.refuse(
-        fmt::format("has a grid {} for {}", luminal::to_string(grid.shape()), luminal::to_string(x.shape())));
+    n.refuse(fmt::format("has a grid {} for {}: [batch, sizes.., a place for each size] is expected",
+                         luminal::to_string(grid.shape()), luminal::to_string(x.shape())));
   const size_t axes = extents.size() - 2;
   const bool corners = n.integer("align_corners", 0) != 0;
-  std::string mode = n.text("mode", "linear");
+  std::string mode = n.one_of("mode", "linear", {"linear", "bilinear", "nearest", "cubic", "bicubic"});
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
-  const std::string padding = n.text("padding_mode", "zeros");
+  const std::string padding = n.one_of("padding_mode", "zeros", {"zeros", "border", "reflection"});
   const Outside outside = padding == "zeros"    ? Outside::zeros
                           : padding == "border" ? Outside::border
                                                 : Outside::reflection;
@@ -283,7 +289,8 @@ void GridSample(Node& n) {
 void AffineGrid(Node& n) {
   const Tensor theta = n.in(0);
   const auto size = n.ints(1);
-  if (size.size() < 3) n.refuse("has a size of fewer than 3 numbers");
+  if (size.size() < 3)
+    n.refuse(fmt::format("has a size [{}]: [batch, channels, sizes..] is expected", fmt::join(size, ", ")));
   const size_t axes = size.size() - 2;
   const bool corners = n.integer("align_corners", 0) != 0;
   Dims shape;
@@ -352,12 +359,14 @@ Tensor aligned(Node& n, const Tensor& x, const Tensor& rois, std::array<int64_t,
 } // namespace
 void RoiAlign(Node& n) {
   const Tensor x = n.in(0), rois = n.in(1).cast(DType::f32);
-  const bool half = n.text("coordinate_transformation_mode",
-                           n.opset() < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
-  const std::string mode = n.text("mode", "avg");
+  const bool half =
+      n.one_of("coordinate_transformation_mode", n.opset() < 16 ? "output_half_pixel" : "half_pixel",
+               {"half_pixel", "output_half_pixel"}) == "half_pixel";
+  const std::string mode = n.one_of("mode", "avg", {"avg", "max"});
   const std::array<int64_t, 2> bins{n.integer("output_height", 1), n.integer("output_width", 1)};
   const int64_t ratio = n.integer("sampling_ratio", 0);
-  if (bins[0] < 1 || bins[1] < 1) n.refuse("has an output of no elements");
+  if (bins[0] < 1 || bins[1] < 1)
+    n.refuse(fmt::format("has an output of {} x {}, at least 1 x 1 is expected", bins[0], bins[1]));
   const Tensor chosen = x.gather(n.in(2).cast(DType::i64));
   if (ratio > 0)
     return n.out(aligned(n, chosen, rois, bins, {ratio, ratio}, half, mode == "avg").cast(x.dtype()));
@@ -381,9 +390,14 @@ void RoiAlign(Node& n) {
 void DeformConv(Node& n) {
   const Tensor x = n.in(0), weight = n.in(1), offset = n.in(2);
   const auto in = n.extents(x), w = n.extents(weight), out = n.extents(offset);
-  if (in.size() != 4 || w.size() != 4 || out.size() != 4) n.refuse("of other than two axes is not supported");
+  if (in.size() != 4 || w.size() != 4 || out.size() != 4)
+    n.refuse(fmt::format("of {} by {} at {} is not supported: all must have 4 axes",
+                         luminal::to_string(x.shape()), luminal::to_string(weight.shape()),
+                         luminal::to_string(offset.shape())));
   const Windows windows = windows_of(n, x, 2, n.integers("kernel_shape", {w[2], w[3]}));
-  if (n.integer("group", 1) < 1 || n.integer("offset_group", 1) < 1) n.refuse("has no groups");
+  if (n.integer("group", 1) < 1 || n.integer("offset_group", 1) < 1)
+    n.refuse(fmt::format("has group = {} and offset_group = {}, at least 1 is expected",
+                         n.integer("group", 1), n.integer("offset_group", 1)));
   const int64_t groups = n.integer("group", 1), parts = n.integer("offset_group", 1), batch = in[0],
                 channels = in[1];
   const int64_t kernel = windows.kernel[0] * windows.kernel[1], rows = out[2], columns = out[3];
