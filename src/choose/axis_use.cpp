@@ -21,8 +21,9 @@ Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr s
              : Step::strided;
 }
 
-Step step_of(const Cone& cone, const Formula& load, Expr symbol) {
-  const int elements = std::max(1, bits(load.dtype) / bits(cone.values[size_t(load.value)].dtype));
+Step step_of(const Cone& cone, const Formula& formula, Expr symbol) {
+  const FormulaLoad& load = *load_of(formula);
+  const int elements = std::max(1, bits(formula.dtype) / bits(cone.values[size_t(load.value)].dtype));
   return step_of(cone, load.value, load.index, symbol, elements);
 }
 
@@ -60,14 +61,13 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
       if (moved.contains(h)) return true;
     return false;
   };
-  visit_stage(s, [&](const Formula& f) {
-    if (f.kind != FormulaKind::load) return;
+  visit_loads(s, [&](const FormulaLoad& f, DType dtype) {
     const DType stored = nests.cone.values[size_t(f.value)].dtype;
-    const bool words = f.dtype == DType::u32 && bits(stored) < 32 && bits(stored) >= 8;
+    const bool words = dtype == DType::u32 && bits(stored) < 32 && bits(stored) >= 8;
     const int64_t width = words ? 32 / bits(stored) : 1;
     Step step =
         irregular(f.index) ? Step::irregular : step_of(nests.cone, f.value, at(f.index), symbol, width);
-    if ((step == Step::contiguous || step == Step::near) && f.dtype != stored && !words) step = Step::strided;
+    if ((step == Step::contiguous || step == Step::near) && dtype != stored && !words) step = Step::strided;
     count(step);
   });
   use.rows = in_rows(nests, stage, symbol);

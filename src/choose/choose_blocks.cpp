@@ -27,9 +27,8 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
       }())
     return {};
   bool same = true;
-  visit_stage(outer, [&](const Formula& f) {
-    same &= f.kind != FormulaKind::load || f.value != sums || f.index == inner.components[0].index;
-  });
+  visit_loads(outer,
+              [&](const FormulaLoad& f) { same &= f.value != sums || f.index == inner.components[0].index; });
   if (!same) return {};
   const std::vector<int> blocks = reduced_axes(outer), within = reduced_axes(inner);
   const auto has = [](const std::vector<int>& axes, int a) { return contains(axes, a); };
@@ -47,8 +46,8 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
     // Lanes: rows of a weight beside each other, each byte in the word of its row, or alone.
     const AxisUse in = use_along(nests_, s, axis.symbol), out = use_along(nests_, s + 1, axis.symbol);
     int words = 0;
-    visit_stage(inner, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && bits(f.dtype) == 8 && bits(value_at(f.value).dtype) == 8)
+    visit_loads(inner, [&](const FormulaLoad& f, DType dtype) {
+      if (bits(dtype) == 8 && bits(value_at(f.value).dtype) == 8)
         words += step_of(nests_.cone, f.value, f.index, axis.symbol, 4) == Step::contiguous;
     });
     if (b.lanes.empty() && axis.extent.is_constant() && axis.extent.value() % limits_.lanes == 0 &&
@@ -64,8 +63,8 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
     const Expr symbol = nest(s).find(name)->symbol;
     if (!symbol.is_symbol()) continue;
     bool rows = true;
-    visit_stage(inner, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && varies(f.index, lane)) rows &= !varies(f.index, symbol);
+    visit_loads(inner, [&](const FormulaLoad& f) {
+      if (varies(f.index, lane)) rows &= !varies(f.index, symbol);
     });
     if (rows && b.rows.empty()) b.rows = name;
   }
@@ -84,8 +83,7 @@ void DefaultScheduler::blocks_ahead(int s, const BlockSums& b, bool several_rows
   const Expr lane = nest(s).find(b.lanes)->symbol, along = nest(s).find(far)->symbol;
   if (!along.is_symbol()) return;
   std::map<int, std::pair<int64_t, std::string>> blocks; // bytes of one, and the loop over them, by value
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load) return;
+  visit_loads(stage(s), [&](const FormulaLoad& f) {
     const ConeValue& value = value_at(f.value);
     if (value.role != ValueRole::input || bytes_read(s, f.value, far).second <= limits_.l2 / 4) return;
     const Expr offset = layout_offset(value, over_loops(nest(s), f.index));
@@ -143,8 +141,7 @@ void DefaultScheduler::block_tiles(int s, BlockSums b) {
   const auto reads_along = [&](const std::string& loop) {
     const Expr symbol = nest(s).find(loop)->symbol, lane = nest(s).find(b.lanes)->symbol;
     bool moves = !symbol.is_symbol();
-    visit_stage(stage(s), [&](const Formula& f) {
-      if (f.kind != FormulaKind::load) return;
+    visit_loads(stage(s), [&](const FormulaLoad& f) {
       const auto along = [&](Expr e) { return varies(over_loops(nest(s), f.index), e); };
       moves |= along(lane) && along(symbol);
     });
@@ -243,8 +240,9 @@ void DefaultScheduler::block_tiles(int s, BlockSums b) {
       const StageLoop loop = *nest(s).find(l);
       bool places = false;
       visit_stage(stage(s), [&](const Formula& f) {
-        places |= f.kind == FormulaKind::index && loop.symbol.is_symbol() &&
-                  varies(over_loops(nest(s), f.index), loop.symbol);
+        const auto* place = f.as<FormulaIndex>();
+        places |=
+            place && loop.symbol.is_symbol() && varies(over_loops(nest(s), {place->value}), loop.symbol);
       });
       if (places && loop.jam == 1 && trips(loop) <= 8) add(DirectiveKind::jam, {inner, l}, {trips(loop)});
     }

@@ -83,14 +83,12 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
   for (int s = 0; s < t.stage; s++) {
     const Stage& producer = stage(s);
     if (!has_fold(producer) || !contains(producer.axes, t.reduced)) continue;
-    visit_stage(producer, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || value_at(f.value).role == ValueRole::interior ||
-          !f.guard.is_constant(1))
-        return;
+    visit_loads(producer, [&](const FormulaLoad& f, DType dtype) {
+      if (value_at(f.value).role == ValueRole::interior || !f.guard.is_constant(1)) return;
       const bool moves = varies(f.index, lanes), again = !varies(f.index, reduced);
       if (!moves || !again || step_of(nests_.cone, f.value, f.index, lanes) == Step::contiguous) return;
       Copied copy{producer.name, f.value, {}, f.index.size()};
-      const int64_t word = bits(f.dtype) / bits(value_at(f.value).dtype);
+      const int64_t word = bits(dtype) / bits(value_at(f.value).dtype);
       for (size_t d = 0; d < f.index.size(); d++)
         for (int a : producer.axes)
           if (const Expr axis = axis_at(a).symbol;
@@ -142,15 +140,15 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
 void DefaultScheduler::finish_sums(const Tuple& t) {
   std::vector<std::string> made;
   for (auto& c : stage(t.stage).components)
-    if (c.body->kind == FormulaKind::op && !c.body->origin.empty()) made.push_back(c.body->origin);
+    if (is_operation(*c.body) && !c.body->origin.empty()) made.push_back(c.body->origin);
   for (auto& origin : made) {
     Attempt attempt = begin();
     const std::string value = nests_.free_name(origin + ".row");
     if (!try_add(DirectiveKind::materialize, {origin, value})) continue;
     const std::string map = stage(nests_.writer(nests_.value(value))).name;
     std::vector<std::string> sums;
-    visit_stage(stage(nests_.stage(map)), [&](const Formula& f) {
-      const int writer = f.kind == FormulaKind::load ? nests_.writer(f.value) : -1;
+    visit_loads(stage(nests_.stage(map)), [&](const FormulaLoad& f) {
+      const int writer = nests_.writer(f.value);
       if (writer >= 0) sums.push_back(stage(writer).name);
     });
     if (sums.size() == 1 && nests_.stage(sums[0]) < nests_.stage(map) &&
@@ -182,8 +180,7 @@ bool DefaultScheduler::cascade_tiles() {
   const int64_t queries = trips(*nest(t->stage).find(q)), keys = trips(reduction);
   bool converts = false;
   for (auto& c : stage(t->stage).components)
-    if (contains(c.axes, t->wide))
-      visit(c.body, [&](const Formula& f) { converts |= f.kind == FormulaKind::cast; });
+    if (contains(c.axes, t->wide)) visit(c.body, [&](const Formula& f) { converts |= f.is<FormulaCast>(); });
   const int64_t few = converts ? 2 : 1;
   std::vector<int64_t> side_by_side;
   for (int64_t v : {1, 2, 4})
@@ -368,8 +365,8 @@ void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops&
   }
   if (sum < 0) return;
   std::set<int> read;
-  visit_stage(stage(sum), [&](const Formula& f) {
-    if (f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input) read.insert(f.value);
+  visit_loads(stage(sum), [&](const FormulaLoad& f) {
+    if (value_at(f.value).role == ValueRole::input) read.insert(f.value);
   });
   const int64_t ahead = steps == loops.tiles ? 1 : std::max<int64_t>(1, 16 / rows);
   for (int value : read) ask_ahead(sum, value, {steps, along}, ahead, {0, 2 * ahead});
@@ -439,9 +436,8 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
     if (yes) far = v.name;
     return yes;
   };
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind == FormulaKind::load)
-      from_memory |= side_by_side(f.value, f.index, bits(f.dtype) / bits(value_at(f.value).dtype));
+  visit_loads(stage(s), [&](const FormulaLoad& f, DType dtype) {
+    from_memory |= side_by_side(f.value, f.index, bits(dtype) / bits(value_at(f.value).dtype));
   });
   for (auto& c : stage(s).components)
     if (c.out >= 0) to_memory |= side_by_side(c.out, c.index, 1);

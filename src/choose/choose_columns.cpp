@@ -24,8 +24,9 @@ void DefaultScheduler::columns_apart() {
   // Of a row, in halves of vectors: steps, and what adds up the lanes of one sum.
   const int64_t steps = p->deep, across = few * (2 * ((p->deep + lanes - 1) / lanes) + 5);
   if (!m || !n || whole == 0 || few == 0 || p->deep < 2 * lanes || 3 * across > 2 * steps) return;
-  for (const Formula* f : factors(0))
-    if (value_at(f->value).role != ValueRole::input ||
+  for (const Formula* factor : factors(0))
+    if (const FormulaLoad* f = load_of(*factor);
+        value_at(f->value).role != ValueRole::input ||
         (f->value == p->other &&
          step_of(nests_.cone, f->value, f->index, nest(0).find(p->depth[0])->symbol) != Step::contiguous))
       return;

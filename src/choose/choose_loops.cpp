@@ -76,8 +76,8 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
       const auto along = [&](Expr e) {
         return depends_on(substitute(e, nest(s).axis_values), nest(s).loops[l - 1].symbol);
       };
-      divides |= along(f.guard);
-      if (f.kind == FormulaKind::index) divides |= std::ranges::any_of(f.index, along);
+      divides |= along(guard_of(f));
+      if (const auto* index = f.as<FormulaIndex>()) divides |= along(index->value);
     });
     // Rows of a fold that lie any constant distance apart are one longer run of rows. So are rows that a map
     // reads across and writes one after the other, or the reverse: few do not fill a tile, all of them do.
@@ -135,7 +135,8 @@ std::string DefaultScheduler::split_lanes(int s, const std::string& loop, int64_
 }
 
 bool DefaultScheduler::transcendental(const Formula& f) {
-  return f.kind == FormulaKind::op && f.user_op.empty() && is_long_chain(f.op);
+  const auto* op = f.as<FormulaOp>();
+  return op && is_long_chain(op->op);
 }
 
 /// The steps of a transcendental function wait for each other, longer than the processor looks
@@ -151,7 +152,7 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
   visit_stage(stage(s), [&](const Formula& f) {
     slow |= transcendental(f);
     // Functions that are computed in f64: each vector is two of them, and their steps are many.
-    twice |= transcendental(f) && row(f.op).op_class == OpClass::wide_function;
+    twice |= transcendental(f) && row(f.as<FormulaOp>()->op).op_class == OpClass::wide_function;
     narrow = narrow && bits(f.dtype) <= 32;
   });
   if (!slow || !narrow) return 1;
@@ -212,8 +213,9 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
     // A loop on which the choice of a part depends as well is written out.
     bool chooses = false;
     visit_stage(stage(s), [&](const Formula& f) {
-      chooses |= f.kind == FormulaKind::index && f.dtype == DType::boolean &&
-                 depends_on(substitute(f.index[0], nest(s).axis_values), l->symbol);
+      const auto* index = f.as<FormulaIndex>();
+      chooses |= index && f.dtype == DType::boolean &&
+                 depends_on(substitute(index->value, nest(s).axis_values), l->symbol);
     });
     if (chooses && l->extent.is_constant() && l->extent.value() <= 4)
       add(DirectiveKind::jam, {stage(s).name, name}, {l->extent.value()});
@@ -287,14 +289,13 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
   std::string copy;
   std::set<int> across;
   bool plain = true;
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load) return;
+  visit_loads(stage(s), [&](const FormulaLoad& f, DType dtype) {
     const auto moves = [&](const std::string& loop) {
       const Expr symbol = nest(s).find(loop)->symbol;
       return step_of(nests_.cone, f.value, over_loops(nest(s), f.index), symbol);
     };
     if (moves(read) == Step::contiguous && moves(written) == Step::strided) across.insert(f.value);
-    plain = plain && f.guard.is_constant(1) && bits(f.dtype) == 32 && moves(written) != Step::irregular;
+    plain = plain && f.guard.is_constant(1) && bits(dtype) == 32 && moves(written) != Step::irregular;
   });
   plain = plain && !across.empty();
   if (across.size() == 1) {

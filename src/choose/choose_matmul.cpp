@@ -67,8 +67,7 @@ void DefaultScheduler::split_panels(int s) {
   for (int a : std::vector<int>(stage(s).axes)) {
     const ConeAxis axis = axis_at(a);
     int64_t columns = 0;
-    visit_stage(stage(s), [&](const Formula& f) {
-      if (f.kind != FormulaKind::load) return;
+    visit_loads(stage(s), [&](const FormulaLoad& f) {
       const auto last = std::ranges::find_if(
           f.index | std::views::reverse, [](Expr e) { return !e.is_constant(); }); // (after it: of a word)
       if (last == f.index.rend()) return;
@@ -94,10 +93,11 @@ std::vector<const Formula*> DefaultScheduler::factors(int s) const {
 std::optional<DefaultScheduler::Product>
 DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
-  const std::vector<const Formula*> loads = factors(s);
-  if (loads.empty() || !holes_of(nests_.cone, std::span(&st.domain, 1)).empty()) return {};
+  const std::vector<const Formula*> both = factors(s);
+  if (both.empty() || !holes_of(nests_.cone, std::span(&st.domain, 1)).empty()) return {};
+  const FormulaLoad* const loads[] = {load_of(*both[0]), load_of(*both[1])};
   const auto at = [&](const std::vector<Expr>& index) { return over_loops(nest(s), index); };
-  for (const Formula* f : loads)
+  for (const FormulaLoad* f : loads)
     if (!f->guard.is_constant(1)) return {};
   const std::vector<Expr> index[] = {at(loads[0]->index), at(loads[1]->index)};
   const auto moves = [&](int load, const StageLoop& l) {
@@ -121,8 +121,9 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
       kept.push_back(&l);
   }
   const auto suits = [&](int load, const StageLoop& l) {
-    const Formula& f = *loads[size_t(load)];
-    const int64_t elements = std::max(1, bits(f.dtype) / bits(value_at(f.value).dtype)); // of a word
+    const FormulaLoad& f = *loads[size_t(load)];
+    const int64_t elements =
+        std::max(1, bits(both[size_t(load)]->dtype) / bits(value_at(f.value).dtype)); // of a word
     return !moves(1 - load, l) && moves(load, l) &&
            step_of(nests_.cone, f.value, index[load], l.symbol, elements) == Step::contiguous;
   };
@@ -198,7 +199,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   };
   p.value = loads[size_t(panel)]->value, p.other = loads[size_t(1 - panel)]->value;
   p.packable = is_axis(*n) && p.depth.size() == 1 && is_axis(*nest(s).find(p.depth[0])) && common.empty() &&
-               value_at(p.value).dtype == DType::f32 && loads[size_t(panel)]->dtype == DType::f32 &&
+               value_at(p.value).dtype == DType::f32 && both[size_t(panel)]->dtype == DType::f32 &&
                value_at(p.value).role != ValueRole::interior;
   for (auto& o : p.outer) p.packable &= !nest(s).find(o)->symbol.is_symbol() || is_axis(*nest(s).find(o));
   if (p.turned && !p.packable) return {};
@@ -257,9 +258,9 @@ bool DefaultScheduler::panels_pay(const Product& p, int64_t few_rows) const {
 /// Are the words of a copy contiguous along the loop where they are read?
 bool DefaultScheduler::words_follow(int s, const std::string& loop) const {
   bool follow = false;
-  visit(stage(s).components[0].body, [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || !nest(s).find(loop)) return;
-    const int64_t words = bits(f.dtype) / bits(value_at(f.value).dtype);
+  visit_loads(stage(s).components[0].body, [&](const FormulaLoad& f, DType dtype) {
+    if (!nest(s).find(loop)) return;
+    const int64_t words = bits(dtype) / bits(value_at(f.value).dtype);
     const Expr offset = layout_offset(value_at(f.value), over_loops(nest(s), f.index));
     const auto step = coefficient_of(offset, nest(s).find(loop)->symbol);
     follow |= step && step->is_constant(std::max<int64_t>(1, words));
@@ -425,8 +426,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   };
   std::vector<std::string> sources; // of the panels
   if (pack)
-    visit_stage(stage(s - 1), [&](const Formula& f) {
-      if (f.kind != FormulaKind::load) return;
+    visit_loads(stage(s - 1), [&](const FormulaLoad& f) {
       const std::string& source = value_at(f.value).name;
       if (!contains(sources, source)) sources.push_back(source);
     });

@@ -30,8 +30,8 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() con
   // Folds whose summed axis another one keeps, of which they read a result.
   const auto reads_along = [&](int s, int axis) {
     bool found = false;
-    visit_stage(stage(s), [&](const Formula& f) {
-      const int w = f.kind == FormulaKind::load ? nests_.writer(f.value) : -1;
+    visit_loads(stage(s), [&](const FormulaLoad& f) {
+      const int w = nests_.writer(f.value);
       found |= w >= 0 && w < s && has_fold(stage(w)) && contains(stage(w).axes, axis) &&
                !contains(reduced_axes(stage(w)), axis);
     });
@@ -91,17 +91,16 @@ void DefaultScheduler::keep_weights(const Tuple& t) {
   for (const std::string& name : t.folds) {
     const FormulaRef body = stage(nests_.stage(name)).components[0].body;
     const Expr wide = axis_at(t.wide).symbol;
-    if (body->kind != FormulaKind::op || body->op != Op::mul) continue;
-    for (const FormulaRef& factor : body->args) {
+    if (!applies(*body, Op::mul)) continue;
+    for (const FormulaRef& factor : args_of(*body)) {
       const auto exprs = index_exprs(factor);
-      if (factor->origin.empty() || factor->kind != FormulaKind::op || varies(exprs, wide)) continue;
+      if (factor->origin.empty() || !is_operation(*factor) || varies(exprs, wide)) continue;
       const std::string value = nests_.free_name(factor->origin + ".tile");
       if (!try_add(DirectiveKind::materialize, {factor->origin, value})) continue;
       const std::string map = stage(nests_.writer(nests_.value(value))).name;
       int last = -1;
-      visit_stage(stage(nests_.stage(map)), [&](const Formula& f) {
-        if (f.kind == FormulaKind::load) last = std::max(last, nests_.writer(f.value));
-      });
+      visit_loads(stage(nests_.stage(map)),
+                  [&](const FormulaLoad& f) { last = std::max(last, nests_.writer(f.value)); });
       if (last >= 0 && last < nests_.stage(map)) try_add(DirectiveKind::fuse, {stage(last).name, map});
       break;
     }

@@ -11,9 +11,9 @@ namespace luminal::kernel {
 std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(int s, int value, const std::string& loop) {
   const int64_t most = int64_t{1} << 40;
   int64_t once = 0, all = 0;
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || f.value != value) return;
-    const int64_t element = std::max(1, bits(f.dtype) / 8); // of a word, where words are read
+  visit_loads(stage(s), [&](const FormulaLoad& f, DType dtype) {
+    if (f.value != value) return;
+    const int64_t element = std::max(1, bits(dtype) / 8); // of a word, where words are read
     int64_t inside = element, whole = element;
     bool moves = false;
     for (auto& l : nest(s).loops) {
@@ -79,10 +79,8 @@ void DefaultScheduler::streams() {
 std::vector<int> DefaultScheduler::inputs_of(int s) const {
   std::vector<int> values;
   for (const Component& c : stage(s).components)
-    visit(c.body, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input &&
-          !contains(values, f.value))
-        values.push_back(f.value);
+    visit_loads(c.body, [&](const FormulaLoad& f) {
+      if (value_at(f.value).role == ValueRole::input && !contains(values, f.value)) values.push_back(f.value);
     });
   return values;
 }
@@ -145,8 +143,8 @@ void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, c
       bytes_read(s, value, tiles).second <= limits_.l1)
     return;
   bool even = true; // in equal steps
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || f.value != value) return;
+  visit_loads(stage(s), [&](const FormulaLoad& f) {
+    if (f.value != value) return;
     even = even && coefficient_of(layout_offset(v, over_loops(nest(s), f.index)), loop->symbol).has_value();
   });
   if (even) ask_ahead(s, value, {tiles, inner}, 1, {0, 1});

@@ -23,7 +23,7 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
     return {};
   const Component& c = st.components[0];
   if (c.kind != ComponentKind::fold || c.op != Op::add || c.init || c.out < 0 || c.dtype != DType::f32 ||
-      c.body->kind != FormulaKind::op || !c.body->user_op.empty() || c.body->op != Op::mul)
+      !applies(*c.body, Op::mul))
     return {};
   std::vector<int> axes;
   for (int a : st.axes)
@@ -43,17 +43,17 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
     if (a != p.n) p.m = a;
   if (p.n < 0) return {};
   FormulaRef x, w;
-  for (auto& f : c.body->args) {
+  for (auto& f : args_of(*c.body)) {
     if (!moves(f, p.k) || moves(f, p.m) == moves(f, p.n)) return {};
     (moves(f, p.m) ? x : w) = f;
   }
-  if (!x || !w || x->kind != FormulaKind::load || !x->guard.is_constant(1)) return {};
-  p.x = x->value;
+  const FormulaLoad* rows = x && w ? load_of(*x) : nullptr;
+  if (!rows || !rows->guard.is_constant(1)) return {};
+  p.x = rows->value;
   const Expr n = axis_at(p.n).symbol, k = axis_at(p.k).symbol;
   // Rows of the weight run along the sum.
   bool turned = false, beside = false;
-  visit(w, [&](const Formula& f) {
-    if (f.kind != FormulaKind::load) return;
+  visit_loads(w, [&](const FormulaLoad& f) {
     const Step across = step_of(nests_.cone, f.value, f.index, n);
     const bool sums = step_of(nests_.cone, f.value, f.index, k) != Step::none;
     beside =
@@ -61,10 +61,11 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
     turned = turned || sums;
   });
   if (beside || !turned) return {};
-  p.plain = w->kind == FormulaKind::load && w->guard.is_constant(1) && w->dtype == DType::f32 &&
-            value_at(w->value).dtype == DType::f32 && value_at(w->value).role == ValueRole::input &&
-            w->index.size() == 2 && w->index[0] == n && w->index[1] == k;
-  if (p.plain) p.w = w->value;
+  const FormulaLoad* weight = load_of(*w);
+  p.plain = weight && weight->guard.is_constant(1) && w->dtype == DType::f32 &&
+            value_at(weight->value).dtype == DType::f32 && value_at(weight->value).role == ValueRole::input &&
+            weight->index == std::vector<Expr>{n, k};
+  if (p.plain) p.w = weight->value;
   p.blocks = blocks_of(nests_.cone, st, k);
   return p;
 }

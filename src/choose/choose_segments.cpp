@@ -15,8 +15,8 @@ bool DefaultScheduler::worth_pieces(int s, const ConeAxis& axis, bool conditions
   if (!conditions_only) return largest >= 2 * limits_.lanes;
   bool chosen = false; // there is a choice that the pieces decide
   visit_stage(stage(s), [&](const Formula& f) {
-    chosen |=
-        f.kind == FormulaKind::index && f.dtype == DType::boolean && depends_on(f.index[0], axis.symbol);
+    const auto* index = f.as<FormulaIndex>();
+    chosen |= index && f.dtype == DType::boolean && depends_on(index->value, axis.symbol);
   });
   return chosen && !ends.empty();
 }
@@ -35,7 +35,7 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis, bool shares) {
   double apart = 0, together = 0;
   for (const Component& c : stage(s).components)
     visit(c.body, [&](const Formula& f) {
-      if (f.kind != FormulaKind::op) return;
+      if (!is_operation(f)) return;
       apart++;
       together += nodes.insert(&f).second;
     });

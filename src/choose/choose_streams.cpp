@@ -91,8 +91,7 @@ int DefaultScheduler::maps_behind(int s, int end, const ColumnStream& stream) co
                  map.axes.size() <= stream.rows.size() + 1;
     for (const Component& c : map.components) suits = suits && c.kind == ComponentKind::map && !c.after;
     bool reads = false;
-    visit_stage(map, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load) return;
+    visit_loads(map, [&](const FormulaLoad& f) {
       for (int p = s; p < end; p++)
         for (const Component& c : stage(p).components)
           if (c.out == f.value) reads = true, suits = suits && c.index == f.index;

@@ -63,7 +63,7 @@ Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
   for (const Component& c : st.components)
     if (!c.after)
       visit(c.body, [&](const Formula& f) {
-        if (f.kind != FormulaKind::load) return;
+        if (!load_of(f)) return;
         loads.push_back(&f);
         bool of_sum = false, of_all = true;
         for (const int a : st.axes) {

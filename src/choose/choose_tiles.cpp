@@ -20,16 +20,15 @@ std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::s
     bool again = false, moves = false;
     Row row{l.name, trips(l), l.extent.is_constant()};
     std::set<int> values;
-    std::vector<const Formula*> known; // what two folds read at one place is read once
+    std::vector<const FormulaLoad*> known; // what two folds read at one place is read once
     for (auto& c : stage(s).components) {
       if (c.kind != ComponentKind::fold) continue;
-      visit(c.body, [&](const Formula& f) {
-        if (f.kind != FormulaKind::load ||
-            std::ranges::any_of(known, [&](auto* k) { return k->value == f.value && k->index == f.index; }))
+      visit_loads(c.body, [&](const FormulaLoad& f, DType dtype) {
+        if (std::ranges::any_of(known, [&](auto* k) { return k->value == f.value && k->index == f.index; }))
           return;
         known.push_back(&f);
         bool here = false, along_reduction = false, in_lanes = false;
-        int64_t size = std::max(1, bits(f.dtype) / 8), step = size; // of a word, where words are read
+        int64_t size = std::max(1, bits(dtype) / 8), step = size; // of a word, where words are read
         for (auto& r : nest(s).loops) {
           bool moved = false;
           for (Expr e : f.index)
@@ -172,10 +171,11 @@ void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, 
   // fewest loads.
   const bool unpacks = std::ranges::any_of(stage(s).components, [](auto& c) {
     if (c.kind != ComponentKind::fold) return false;
-    return c.body->kind != FormulaKind::op || std::ranges::any_of(c.body->args, [](const FormulaRef& f) {
-             const Formula& x = f->kind == FormulaKind::cast ? *f->args[0] : *f;
-             return x.kind != FormulaKind::load && x.kind != FormulaKind::constant;
-           });
+    return !is_operation(*c.body) || std::ranges::any_of(args_of(*c.body), [](const FormulaRef& f) {
+      const auto* cast = f->as<FormulaCast>();
+      const Formula& x = cast ? *cast->x : *f;
+      return !x.is<FormulaLoad>() && !x.is<FormulaConstant>();
+    });
   });
   const int64_t most_rows = std::min<int64_t>(unpacks ? 8 : 4, budget);
   int64_t rows = std::min(row.trips, most_rows);
@@ -261,8 +261,8 @@ bool DefaultScheduler::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
 /// along different loops?
 bool DefaultScheduler::reads_fields(int s) const {
   std::map<int, std::set<std::vector<bool>>> ways; // by value: which summed loops move a load
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || value_at(f.value).role != ValueRole::input) return;
+  visit_loads(stage(s), [&](const FormulaLoad& f) {
+    if (value_at(f.value).role != ValueRole::input) return;
     std::vector<bool> moves;
     for (const StageLoop& l : nest(s).loops)
       if (l.symbol.is_symbol() && loop_reduces(s, l))
@@ -284,8 +284,8 @@ void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::
     std::set<Expr, ExprLess> places; // that are read in each trip of them
   };
   std::map<int, Use> uses; // by value
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || value_at(f.value).role != ValueRole::input) return;
+  visit_loads(stage(s), [&](const FormulaLoad& f) {
+    if (value_at(f.value).role != ValueRole::input) return;
     const std::vector<Expr> at = over_loops(nest(s), f.index);
     if (!varies(at, lane)) return;
     size_t loop = reduced.size();
@@ -334,8 +334,8 @@ void DefaultScheduler::windows_ahead(int s, const std::string& lanes, const std:
   const Expr lane = nest(s).find(lanes)->symbol, tile = nest(s).find(tiles)->symbol,
              step = nest(s).find(inner)->symbol;
   std::set<int> values;
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || value_at(f.value).role != ValueRole::input) return;
+  visit_loads(stage(s), [&](const FormulaLoad& f) {
+    if (value_at(f.value).role != ValueRole::input) return;
     const std::vector<Expr> at = over_loops(nest(s), f.index);
     const bool rows = tile.is_symbol() && step.is_symbol() && std::ranges::any_of(at, [&](Expr e) {
                         return depends_on(e, tile) && depends_on(e, step);
@@ -359,8 +359,7 @@ bool DefaultScheduler::reads_windows(int s) const {
   bool windows = false;
   for (auto& c : stage(s).components) {
     if (c.kind != ComponentKind::fold) continue;
-    visit(c.body, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load) return;
+    visit_loads(c.body, [&](const FormulaLoad& f) {
       for (Expr e : f.index) {
         bool sums = false, keeps = false;
         for (int a : stage(s).axes)

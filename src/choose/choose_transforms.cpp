@@ -32,11 +32,10 @@ int DefaultScheduler::matrix_axis(int s) const {
   }
   if (reduced < 0) return -1;
   visit(st.components[0].body, [&](const Formula& f) {
-    if (f.kind != FormulaKind::index || f.dtype == DType::boolean ||
-        !depends_on(f.index[0], axis_at(reduced).symbol))
-      return;
+    const auto* index = f.as<FormulaIndex>();
+    if (!index || f.dtype == DType::boolean || !depends_on(index->value, axis_at(reduced).symbol)) return;
     for (int a : st.components[0].axes)
-      if (is_short(axis_at(a)) && depends_on(f.index[0], axis_at(a).symbol)) kept = a;
+      if (is_short(axis_at(a)) && depends_on(index->value, axis_at(a).symbol)) kept = a;
   });
   return kept;
 }
@@ -62,8 +61,8 @@ bool DefaultScheduler::transforms() {
   };
   // What is read at places that depend on several axes, or not everywhere, is copied with its zeros.
   std::vector<std::string> windows;
-  visit_stage(stage(nests_.stage(chain[0])), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || value_at(f.value).role == ValueRole::interior) return;
+  visit_loads(stage(nests_.stage(chain[0])), [&](const FormulaLoad& f) {
+    if (value_at(f.value).role == ValueRole::interior) return;
     bool window = !f.guard.is_constant(1);
     for (Expr e : f.index) window |= !e.is_constant() && !plain_axis(nests_.cone, e);
     if (window && !contains(windows, value_at(f.value).name)) windows.push_back(value_at(f.value).name);

@@ -11,13 +11,14 @@ namespace luminal::kernel {
 /// overlap, and the rows of a register tile are those of a window first.
 bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
-  const std::vector<const Formula*> loads = factors(s);
-  if (loads.empty() || !common.empty() || !st.domain.is_constant(1)) return false;
+  const std::vector<const Formula*> both = factors(s);
+  if (both.empty() || !common.empty() || !st.domain.is_constant(1)) return false;
+  const FormulaLoad* const loads[] = {load_of(*both[0]), load_of(*both[1])};
   std::vector<Expr> index[2];
   for (int load : {0, 1}) {
     const ConeValue& value = value_at(loads[size_t(load)]->value);
     if (!loads[size_t(load)]->guard.is_constant(1) || value.dtype != DType::f32 ||
-        loads[size_t(load)]->dtype != DType::f32)
+        both[size_t(load)]->dtype != DType::f32)
       return false;
     index[load] = over_loops(nest(s), loads[size_t(load)]->index);
   }
@@ -174,10 +175,9 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
 }
 
 /// Is it read along the reduction, element by element, and along the lanes with large steps?
-bool DefaultScheduler::lies_across(const Formula& f, const Tuple& t) const {
+bool DefaultScheduler::lies_across(const FormulaLoad& f, const Tuple& t) const {
   const Expr lanes = axis_at(t.lanes).symbol, reduced = axis_at(t.reduced).symbol;
-  return f.kind == FormulaKind::load && f.guard.is_constant(1) &&
-         value_at(f.value).role != ValueRole::interior && varies(f.index, lanes) &&
+  return f.guard.is_constant(1) && value_at(f.value).role != ValueRole::interior && varies(f.index, lanes) &&
          step_of(nests_.cone, f.value, f.index, lanes) != Step::contiguous &&
          step_of(nests_.cone, f.value, f.index, reduced) == Step::contiguous;
 }
@@ -187,7 +187,7 @@ bool DefaultScheduler::lies_across(const Formula& f, const Tuple& t) const {
 void DefaultScheduler::transpose_tiles(const Tuple& t) {
   std::vector<std::string> values;
   for (int s = 0; s <= t.stage; s++)
-    visit_stage(stage(s), [&](const Formula& f) {
+    visit_loads(stage(s), [&](const FormulaLoad& f) {
       if (!lies_across(f, t)) return;
       if (const std::string& name = value_at(f.value).name; !contains(values, name)) values.push_back(name);
     });

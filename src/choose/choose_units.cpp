@@ -117,7 +117,8 @@ bool DefaultScheduler::is_image(const WindowedProduct& p) const {
   if (p.kept.size() < 2 || p.summed.empty() || p.step != Step::contiguous) return false;
   const auto place = [&](int a) {
     const auto reads = [&](Expr e) { return e == axis_at(a).symbol; };
-    return std::ranges::find_if(p.x->index, reads) - p.x->index.begin();
+    const std::span<const Expr> index = index_of(*p.x);
+    return std::ranges::find_if(index, reads) - index.begin();
   };
   return place(p.kept[p.kept.size() - 2]) > place(p.summed.back());
 }
@@ -167,9 +168,8 @@ bool DefaultScheduler::copied_words(const std::string& name, const std::string& 
         suits = suits && axis.extent.is_constant();
         if (!suits) break;
         bool all = true;
-        visit(stage(s).components[0].body, [&](const Formula& f) {
-          if (f.kind == FormulaKind::load) all &= varies(f.index, axis.symbol);
-        });
+        visit_loads(stage(s).components[0].body,
+                    [&](const FormulaLoad& f) { all &= varies(f.index, axis.symbol); });
         if (std::ranges::find(copy.axes, a) == copy.axes.end())
           uses = std::min(uses * axis.extent.value(), int64_t{1} << 40);
         else if (all && !is_reduced(a))

@@ -11,8 +11,6 @@
 namespace luminal::kernel {
 
 namespace {
-const ConeValue& value_of(const Cone& cone, const Formula& load) { return cone.values[size_t(load.value)]; }
-
 /// The symbols of a stage's axes in indices, the first index first; in one of them those of kept axes first.
 std::vector<Expr> axes_in_order(const Cone& cone, const Stage& st, const std::vector<Expr>& index) {
   std::vector<Expr> out;
@@ -36,15 +34,16 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
   });
   std::optional<WindowedProduct> found;
   for (int i = 0; i < 2; i++) {
-    const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
+    const Formula &first = *loads[size_t(i)], &second = *loads[size_t(1 - i)];
+    const FormulaLoad &x = *load_of(first), &w = *load_of(second);
     // (A load of words is not a node of the graph and has no name.)
-    const auto named = converted.find(&x);
-    const bool words = x.dtype == DType::u32 && value_of(cone, x).dtype == DType::u32;
+    const auto named = converted.find(&first);
+    const bool words = first.dtype == DType::u32 && cone.values[size_t(x.value)].dtype == DType::u32;
     if (named == converted.end() && !words) continue;
     WindowedProduct p;
-    p.x = &x, p.w = &w;
+    p.x = &first, p.w = &second;
     if (!words) p.origin = named->second->origin;
-    if (const auto other = converted.find(&w); other != converted.end())
+    if (const auto other = converted.find(&second); other != converted.end())
       p.other_origin = other->second->origin;
     bool suits = true;
     for (int a : st.axes) {
@@ -119,7 +118,7 @@ bool takes_frame(const Cone& cone, const WindowedProduct& p) {
   if (!may_frame(p)) return false;
   try {
     Nests nests(cone);
-    kernel::padded_copy(nests, cone.values[size_t(p.x->value)].name, nests.free_name("frame"));
+    kernel::padded_copy(nests, cone.values[size_t(load_of(*p.x)->value)].name, nests.free_name("frame"));
   } catch (const ScheduleFailure&) {
     return false;
   }
@@ -175,7 +174,7 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   const WindowWays ways = window_ways(p, limits_);
   if (!ask(s, "frame", across || ways.framed > ways.copied, {0, 1})) return false;
   const auto name = [&](int a) { return axis_at(a).name; };
-  const std::string product = stage(s).name, value = value_at(p.x->value).name,
+  const std::string product = stage(s).name, value = value_at(load_of(*p.x)->value).name,
                     copy = nests_.free_name(value + ".frame");
   const auto extent = [&](int a) { return axis_at(a).extent.value(); };
   std::vector<std::string> images, shared;
@@ -186,11 +185,11 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   // Lanes go along the run of the results, which need not be the operand's last dimension (images
   // with their channels innermost).
   const Expr run = axis_at(p.kept.back()).symbol;
-  const size_t dims = p.x->index.size();
+  const size_t dims = load_of(*p.x)->index.size();
   size_t along = dims - 1;
   for (size_t d = 0; d < dims && !across; d++)
-    if (depends_on(p.x->index[d], run)) along = d;
-  const auto step = coefficient_of(p.x->index[along], run);
+    if (depends_on(load_of(*p.x)->index[d], run)) along = d;
+  const auto step = coefficient_of(load_of(*p.x)->index[along], run);
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
   Attempt attempt = begin();
   if (!try_add(DirectiveKind::padded_copy, {value, copy})) return false;
@@ -258,7 +257,8 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
 /// several along nothing long that is kept? (The gradient of a convolution's weights.)
 bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
   const auto step = [&](const Formula& f, int a) {
-    return step_of(nests_.cone, f.value, f.index, axis_at(a).symbol);
+    const FormulaLoad& load = *load_of(f);
+    return step_of(nests_.cone, load.value, load.index, axis_at(a).symbol);
   };
   return p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 && p.x->dtype == DType::f32 &&
          p.w->dtype == DType::f32 && axis_at(p.outputs[0]).extent.value() >= limits_.lanes &&
@@ -274,8 +274,8 @@ bool DefaultScheduler::along_rows(int s, const WindowedProduct& p) const {
   for (size_t other = 0; other < nests_.cone.stages.size(); other++) {
     if (int(other) == s) continue;
     bool reads = false;
-    visit_stage(stage(int(other)), [&](const Formula& f) {
-      reads |= f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input &&
+    visit_loads(stage(int(other)), [&](const FormulaLoad& f) {
+      reads |= value_at(f.value).role == ValueRole::input &&
                step_of(nests_.cone, f.value, f.index, run) == Step::contiguous;
     });
     if (reads) return true;
@@ -286,8 +286,8 @@ bool DefaultScheduler::along_rows(int s, const WindowedProduct& p) const {
 /// Before the product: the windows' operand with the zeros around it, or only those of its elements
 /// that are read.
 void DefaultScheduler::whole_copy(const WindowedProduct& p) {
-  if (p.window && p.x->guard.is_constant(1)) return;
-  const std::string value = value_at(p.x->value).name,
+  if (p.window && load_of(*p.x)->guard.is_constant(1)) return;
+  const std::string value = value_at(load_of(*p.x)->value).name,
                     copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
   if (!(p.window ? try_add(DirectiveKind::padded_copy, {value, copy})
                  : try_add(DirectiveKind::materialize, {p.origin, copy})))
@@ -400,8 +400,8 @@ bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
   const Expr along = nest(s).find(mi)->symbol;
   const auto too_many = [&](const StageLoop& window) {
     bool overlaps = false;
-    visit_stage(stage(s), [&](const Formula& f) {
-      for (Expr e : f.kind == FormulaKind::load ? f.index : std::vector<Expr>{}) {
+    visit_loads(stage(s), [&](const FormulaLoad& f) {
+      for (Expr e : f.index) {
         const Expr at = substitute(e, nest(s).axis_values);
         overlaps |= along.is_symbol() && depends_on(at, along) && depends_on(at, window.symbol);
       }
@@ -450,8 +450,7 @@ bool DefaultScheduler::lanes_by_copy(int s) {
   if (!run) return false;
   std::map<int, std::vector<Expr>> across; // by value: where it is read
   bool suits = true;
-  visit_stage(st, [&](const Formula& f) {
-    if (f.kind != FormulaKind::load) return;
+  visit_loads(st, [&](const FormulaLoad& f) {
     switch (step_of(nests_.cone, f.value, f.index, *run)) {
     case Step::none:
     case Step::contiguous: return;
@@ -513,7 +512,7 @@ void DefaultScheduler::windows() {
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
     const bool across = has_panels(int(s), *p), beside = across || lies_beside(int(s), *p);
     const bool named = !p->origin.empty();
-    const std::string read = value_at(p->x->value).name;
+    const std::string read = value_at(load_of(*p->x)->value).name;
     if (frame(int(s), *p, beside)) {
       s++;
       if (!named && try_add(DirectiveKind::inline_, {read})) s--;

@@ -55,12 +55,11 @@ Contraction contraction_of(const Cone& cone, const Stage& stage) {
   Contraction c;
   c.axes = stage.axes;
   c.folds = has_fold(stage);
-  visit_stage(stage, [&](const Formula& f) {
-    if (f.kind != FormulaKind::load) return;
+  visit_loads(stage, [&](const FormulaLoad& f, DType dtype) {
     const bool known = std::ranges::any_of(c.operands, [&](const Operand& o) {
-      return o.value == f.value && o.index == f.index && o.bits == bits(f.dtype);
+      return o.value == f.value && o.index == f.index && o.bits == bits(dtype);
     });
-    if (!known) c.operands.push_back(operand_at(cone, stage, f.value, f.dtype, f.index, f.guard));
+    if (!known) c.operands.push_back(operand_at(cone, stage, f.value, dtype, f.index, f.guard));
   });
   for (const Component& part : stage.components)
     if (part.out >= 0)
@@ -109,7 +108,7 @@ std::vector<const Formula*> factors_of(const Stage& stage) {
   const Component& sum = stage.components[0];
   if (sum.kind != ComponentKind::fold || sum.op != Op::add) return loads;
   visit(sum.body, [&](const Formula& f) {
-    if (f.kind == FormulaKind::load) loads.push_back(&f);
+    if (load_of(f)) loads.push_back(&f);
   });
   if (loads.size() != 2) loads.clear();
   return loads;

@@ -98,14 +98,16 @@ void DefaultScheduler::read_results() {
     if (map.kind != ComponentKind::map || map.out < 0 || value_at(map.out).role != ValueRole::output)
       continue;
     bool of_fold = false;
-    visit(map.body, [&](const Formula& f) {
-      const int writer = f.kind == FormulaKind::load ? nests_.writer(f.value) : -1;
+    visit_loads(map.body, [&](const FormulaLoad& f) {
+      const int writer = nests_.writer(f.value);
       of_fold |= writer >= 0 && has_fold(stage(writer)) && value_at(f.value).role == ValueRole::interior;
     });
+    const auto* op = map.body->as<FormulaOp>();
     std::set<std::string> origins;
     for (size_t r = s + 1; r < nests_.cone.stages.size() && of_fold; r++)
       visit_stage(stage(int(r)), [&](const Formula& f) {
-        if (f.kind == map.body->kind && f.op == map.body->op && !f.origin.empty()) origins.insert(f.origin);
+        const bool same = op ? applies(f, op->op) : f.kind.index() == map.body->kind.index();
+        if (same && !f.origin.empty()) origins.insert(f.origin);
       });
     const std::string name = value_at(map.out).name;
     for (const std::string& origin : origins)
@@ -122,8 +124,8 @@ void DefaultScheduler::epilogues() {
                              [](auto& c) { return c.kind == ComponentKind::map && !c.after; }))
       continue;
     std::vector<std::string> sources;
-    visit_stage(map, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || value_at(f.value).role == ValueRole::input) return;
+    visit_loads(map, [&](const FormulaLoad& f) {
+      if (value_at(f.value).role == ValueRole::input) return;
       int w = nests_.writer(f.value);
       if (w < 0 || !has_fold(stage(w))) return;
       for (auto& c : stage(w).components)
@@ -190,9 +192,8 @@ std::vector<std::string> DefaultScheduler::common_loops() {
     // outside of that.
     for (size_t s = 0; all && s < nests_.cone.stages.size(); s++)
       if (s > 0 && copies_words(int(s) - 1))
-        visit(stage(int(s)).components[0].body, [&](const Formula& f) {
-          if (f.kind == FormulaKind::load) all = all && varies(f.index, l.symbol);
-        });
+        visit_loads(stage(int(s)).components[0].body,
+                    [&](const FormulaLoad& f) { all = all && varies(f.index, l.symbol); });
     if (all) common.push_back(l.name);
   }
   // What does not vary with a loop is read once for each of its trips.
@@ -200,8 +201,8 @@ std::vector<std::string> DefaultScheduler::common_loops() {
     int64_t again = 0;
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       Expr inner = nest(int(s)).find(loop)->symbol;
-      visit_stage(stage(int(s)), [&](const Formula& f) {
-        if (f.kind != FormulaKind::load || value_at(f.value).role == ValueRole::interior) return;
+      visit_loads(stage(int(s)), [&](const FormulaLoad& f) {
+        if (value_at(f.value).role == ValueRole::interior) return;
         bool moves = false;
         int64_t bytes = std::max(1, bits(value_at(f.value).dtype) / 8);
         for (auto& l : nest(int(s)).loops) {

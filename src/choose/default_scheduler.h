@@ -92,7 +92,7 @@ private:
   };
   std::optional<Tuple> tuple() const;
   std::vector<std::pair<std::string, std::vector<std::string>>> copies_for(const Tuple& tuple);
-  bool lies_across(const Formula& f, const Tuple& t) const;
+  bool lies_across(const FormulaLoad& f, const Tuple& t) const;
   void transpose_tiles(const Tuple& t);
   std::set<std::string> transposed_; // copies of tiles, made in the loops of what reads them
   void finish_sums(const Tuple& tuple);

@@ -91,15 +91,13 @@ void GroupScheduler::merge_groups(const std::string& stage, const std::vector<st
 /// The axis along which the result is contiguous and another one, along each of which an operand is read
 /// again; and the longest one of the sum.
 std::optional<GroupScheduler::Tile> GroupScheduler::tile_axes(const Stage& stage) const {
-  std::vector<const Formula*> loads;
+  std::vector<const FormulaLoad*> loads;
   for (const Component& c : stage.components) {
     if (c.after) continue;
     if (c.kind != ComponentKind::fold || c.op != Op::add) return {};
-    visit(c.body, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load) loads.push_back(&f);
-    });
+    visit_loads(c.body, [&](const FormulaLoad& f) { loads.push_back(&f); });
   }
-  const auto again = [&](const Formula* load, int a) {
+  const auto again = [&](const FormulaLoad* load, int a) {
     return !varies_with(nests_.cone, load->index, axis(a).symbol);
   };
   Tile best{-1, -1, -1};
@@ -192,8 +190,8 @@ std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const st
   std::vector<int> read;
   for (const Component& c : stage.components)
     if (!c.after)
-      visit(c.body, [&](const Formula& f) {
-        if (f.kind == FormulaKind::load && !contains(read, f.value)) read.push_back(f.value);
+      visit_loads(c.body, [&](const FormulaLoad& f) {
+        if (!contains(read, f.value)) read.push_back(f.value);
       });
   const Schedule before = schedule_;
   for (int tiles = most_tiles; tiles > 0; tiles--) {
@@ -220,12 +218,12 @@ std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
   if (nests_.cone.stages.size() != 1) return {};
   const Stage stage = nests_.cone.stages[0];
   const auto takes = [&](const FormulaRef& f, DType type) {
-    return f->kind == FormulaKind::cast && f->args[0]->dtype == type;
+    const auto* cast = f->as<FormulaCast>();
+    return cast && cast->x->dtype == type;
   };
   for (const Component& c : stage.components)
-    if (!c.after && !(c.kind == ComponentKind::fold && c.body->kind == FormulaKind::op &&
-                      c.body->op == Op::mul && c.body->user_op.empty() &&
-                      takes(c.body->args[0], unit.a.dtype) && takes(c.body->args[1], unit.b.dtype)))
+    if (!c.after && !(c.kind == ComponentKind::fold && applies(*c.body, Op::mul) &&
+                      takes(args_of(*c.body)[0], unit.a.dtype) && takes(args_of(*c.body)[1], unit.b.dtype)))
       return {};
   const auto axes = tile_axes(stage);
   if (!axes || trips(axes->row) < unit.m || trips(axes->column) < unit.n || trips(axes->step) < unit.k)

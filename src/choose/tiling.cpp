@@ -145,9 +145,9 @@ private:
 
   std::vector<Load> loads_of(const Stage& stage, const StageNest& nest, const Component& fold) const {
     std::vector<Load> loads;
-    visit(fold.body, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || f.index.empty()) return;
-      Load load{f.value, over_loops(nest, f.index), bits(f.dtype)};
+    visit_loads(fold.body, [&](const FormulaLoad& f, DType dtype) {
+      if (f.index.empty()) return;
+      Load load{f.value, over_loops(nest, f.index), bits(dtype)};
       if (std::ranges::any_of(loads,
                               [&](const Load& l) { return l.value == load.value && l.index == load.index; }))
         return;
@@ -271,8 +271,8 @@ double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
     const double points = points_along(nests.cone, stage.axes, sizes);
     std::vector<std::pair<int, std::vector<Expr>>> seen;
     for (const Component& c : stage.components)
-      visit(c.body, [&](const Formula& f) {
-        if (f.kind != FormulaKind::load || f.index.empty()) return;
+      visit_loads(c.body, [&](const FormulaLoad& f) {
+        if (f.index.empty()) return;
         const ConeValue& value = nests.cone.values[size_t(f.value)];
         if (value.role == ValueRole::interior) return;
         const std::vector<Expr> index = over_loops(nest, f.index);
@@ -307,7 +307,8 @@ double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
       if (c.kind != ComponentKind::map) continue;
       double functions = 0, points = 1;
       visit(c.body, [&](const Formula& f) {
-        functions += f.kind == FormulaKind::op && f.user_op.empty() && is_long_chain(f.op);
+        const auto* op = f.as<FormulaOp>();
+        functions += op && is_long_chain(op->op);
       });
       if (functions == 0) continue;
       bool lanes = false;

@@ -22,10 +22,12 @@ struct Shape {
 
 bool is_number(DType dtype) { return is_float(dtype) ? bits(dtype) <= 32 : bits(dtype) == 8; }
 
-std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& w, const Formula& x) {
+std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& weight,
+                              const Formula& other) {
+  const FormulaLoad &w = *load_of(weight), &x = *load_of(other);
   const ConeValue& value = cone.values[size_t(w.value)];
-  if (value.role != ValueRole::input || value.dtype != w.dtype || !is_number(w.dtype) ||
-      !is_number(x.dtype) || !w.guard.is_constant(1) || !value.layout.empty())
+  if (value.role != ValueRole::input || value.dtype != weight.dtype || !is_number(weight.dtype) ||
+      !is_number(other.dtype) || !w.guard.is_constant(1) || !value.layout.empty())
     return {};
   Shape shape;
   size_t read = 0;
@@ -87,13 +89,14 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
 namespace {
 /// The dimension of w along which neighbours of it meet neighbours of x in a dot instruction, and how many;
 /// -1: there is none.
-std::pair<int, int64_t> words_dim(const Cone& cone, const Stage& st, const Formula& w, const Formula& x,
-                                  const MachineLimits& limits) {
+std::pair<int, int64_t> words_dim(const Cone& cone, const Stage& st, const Formula& weight,
+                                  const Formula& other, const MachineLimits& limits) {
+  const FormulaLoad &w = *load_of(weight), &x = *load_of(other);
   const Unit* unit = nullptr;
   for (const std::string& name : limits.units)
     if (const Unit* u = find_lane_unit(name); u && !unit)
-      if ((u->a.dtype == w.dtype && u->b.dtype == x.dtype) ||
-          (u->a.dtype == x.dtype && u->b.dtype == w.dtype))
+      if ((u->a.dtype == weight.dtype && u->b.dtype == other.dtype) ||
+          (u->a.dtype == other.dtype && u->b.dtype == weight.dtype))
         unit = u;
   const std::vector<Expr>& shape = cone.values[size_t(w.value)].shape;
   for (size_t d = 0; unit && d < w.index.size(); d++)
@@ -116,23 +119,25 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         std::ranges::count(st.components, ComponentKind::fold, &Component::kind) != 1)
       continue;
     for (int i : {0, 1}) {
-      const Formula &w = *loads[size_t(i)], &x = *loads[size_t(1 - i)];
-      const auto p = shape_of(cone, st, w, x);
+      const Formula &weight = *loads[size_t(i)], &other = *loads[size_t(1 - i)];
+      const FormulaLoad& w = *load_of(weight);
+      const auto p = shape_of(cone, st, weight, other);
       const int64_t lanes = limits.lanes;
       if (!p) continue;
       const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
       // (Floats: few rows read them as they lie. Words that are not full are made in the kernel.)
-      const bool bytes_along_rows = !is_float(w.dtype) && p->dim + 1 == int(w.index.size());
+      const bool bytes_along_rows = !is_float(weight.dtype) && p->dim + 1 == int(w.index.size());
       const auto [in_words, word] = p->beside && p->rows < 16 && !bytes_along_rows
                                         ? std::pair(-1, int64_t{1})
-                                        : words_dim(cone, st, w, x, limits);
+                                        : words_dim(cone, st, weight, other, limits);
       const bool wordy = in_words >= 0;
       if (wordy && cone.values[size_t(w.value)].shape[size_t(in_words)].value() % word != 0) continue;
-      const bool widened = is_float(w.dtype) && bits(w.dtype) < 32 && windows && windows->window && !wordy;
-      if (x.dtype != DType::f32 && !widened && !wordy) continue;
+      const bool widened =
+          is_float(weight.dtype) && bits(weight.dtype) < 32 && windows && windows->window && !wordy;
+      if (other.dtype != DType::f32 && !widened && !wordy) continue;
       // What is used few times is read once, as it lies; small things are in reach anyhow. (Not where lanes
       // go along n although the results do not lie so, beside windows: only panels fill them.)
-      const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(w.dtype) / 8);
+      const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(weight.dtype) / 8);
       const bool lies_well = !windows || !windows->window;
       if ((p->rows < 4 && !(wordy && bytes_along_rows)) || p->depth < 16 || p->n < lanes ||
           (lies_well && bytes <= limits.l1))
@@ -140,7 +145,8 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where
       // they come from memory. Narrow weights are unpacked for each tile of rows: from some dozens
       // on they are unpacked once (for_many_rows).
-      const bool narrow = bits(w.dtype) < 32 && !widened && !wordy, few = (p->rows < 16 && !wordy) || narrow;
+      const bool narrow = bits(weight.dtype) < 32 && !widened && !wordy,
+                 few = (p->rows < 16 && !wordy) || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       bool framed = false;
       if (!p->beside) {
@@ -150,7 +156,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
           const WindowWays ways = window_ways(*windows, limits);
           there = std::max(ways.framed, ways.copied);
-          framed = windows->w == &w && takes_frame(cone, *windows);
+          framed = windows->w == &weight && takes_frame(cone, *windows);
         }
         const double here = share_of(p->n, lanes) / (1 + 0.5 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;
@@ -161,7 +167,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         columns = 3 * lanes; // none is half empty
       while (columns > lanes && columns / 2 >= p->n) columns /= 2;
       // Windows pass all of a panel for each tile of a row: from the second cache.
-      const int64_t element = wordy ? bits(w.dtype) / 8 : 4;
+      const int64_t element = wordy ? bits(weight.dtype) / 8 : 4;
       if (framed && columns > 2 * lanes && p->depth * columns * element > limits.l2 * 5 / 8)
         columns = 2 * lanes;
       const int64_t tile_rows = few_rows_tile(p->rows, narrow);

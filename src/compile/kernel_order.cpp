@@ -128,9 +128,10 @@ namespace {
 
 /// Does the formula, or one inside of it, read the value?
 template <class Allowed> bool reads(const kernel::Formula& formula, int value, const Allowed& allowed) {
-  if (formula.kind == kernel::FormulaKind::load && formula.value == value && !allowed(formula)) return true;
-  return std::any_of(formula.args.begin(), formula.args.end(),
-                     [&](const kernel::FormulaRef& arg) { return reads(*arg, value, allowed); });
+  if (const auto* load = load_of(formula); load && load->value == value && !allowed(*load, formula.dtype))
+    return true;
+  return std::ranges::any_of(args_of(formula),
+                             [&](const kernel::FormulaRef& arg) { return reads(*arg, value, allowed); });
 }
 
 /// Each element of `base` is read, if at all, only by the point that writes the same element of the
@@ -140,7 +141,7 @@ bool elementwise_on(const kernel::Cone& cone, NodeId base) {
   for (size_t v = 0; v < cone.values.size(); v++)
     if (cone.values[v].role == kernel::ValueRole::input && cone.values[v].origin == base) from = int(v);
   if (from < 0) return true;
-  const auto never = [](const kernel::Formula&) { return false; };
+  const auto never = [](const kernel::FormulaLoad&, DType) { return false; };
   for (const kernel::ConeHole& hole : cone.holes)
     if (reads(*hole.value, from, never)) return false;
   for (const kernel::Stage& stage : cone.stages)
@@ -151,8 +152,8 @@ bool elementwise_on(const kernel::Cone& cone, NodeId base) {
         const Expr symbol = cone.axes[size_t(axis)].symbol;
         once = once && (!symbol.is_symbol() || std::ranges::find(c.index, symbol) != c.index.end());
       }
-      const auto own = [&](const kernel::Formula& load) {
-        return once && load.index == c.index && load.dtype == cone.values[size_t(from)].dtype &&
+      const auto own = [&](const kernel::FormulaLoad& load, DType dtype) {
+        return once && load.index == c.index && dtype == cone.values[size_t(from)].dtype &&
                cone.values[size_t(c.out)].layout == cone.values[size_t(from)].layout;
       };
       if ((c.body && reads(*c.body, from, own)) || (c.init && reads(*c.init, from, never))) return false;

@@ -105,20 +105,29 @@ public:
     visit(root, [this](const Formula& f) {
       if (hashes_.contains(&f)) return;
       Hasher h;
-      h.add(f.kind).add(f.dtype).add(f.op).add(f.constant).add(f.value).add(f.component);
-      h.add(f.index.size());
-      for (const Expr e : f.index) h.add(luminal::to_string(e));
-      h.add(luminal::to_string(f.guard)).add(f.user_op).add(f.origin);
-      if (const UserOp* user = f.user_op.empty() ? nullptr : find_user_op(f.user_op)) h.add(user->definition);
+      // Keys of stored schedules: what a kind does not have is hashed all the same, as a number that stands
+      // for nothing, and registered rows are one kind with those of the op table.
+      const auto* constant = f.as<FormulaConstant>();
+      const auto* load = load_of(f);
+      const auto* op = f.as<FormulaOp>();
+      const auto* user_op = f.as<FormulaUserOp>();
+      const auto* component = f.as<FormulaComponent>();
+      h.add(uint8_t(user_op ? row_kind : f.kind.index())).add(f.dtype).add(op ? op->op : Op{});
+      h.add(constant ? constant->value : 0.0).add(load ? load->value : -1);
+      h.add(component ? component->number : -1).add(index_of(f).size());
+      for (const Expr e : index_of(f)) h.add(luminal::to_string(e));
+      h.add(luminal::to_string(guard_of(f))).add(user_op ? user_op->name : std::string()).add(f.origin);
+      if (const UserOp* user = user_op ? find_user_op(user_op->name) : nullptr) h.add(user->definition);
       for (const Expr e : f.at) h.add(luminal::to_string(e));
-      h.add(f.args.size());
-      for (const FormulaRef& argument : f.args) h.add(hashes_.at(argument.get()));
+      h.add(args_of(f).size());
+      for (const FormulaRef& argument : args_of(f)) h.add(hashes_.at(argument.get()));
       hashes_[&f] = h.value128();
     });
     return hashes_.at(root.get());
   }
 
 private:
+  static constexpr size_t row_kind = decltype(Formula::kind)(FormulaOp{}).index();
   std::map<const Formula*, Hash128> hashes_; // of formulas that the cone keeps alive
 };
 

@@ -7,6 +7,7 @@
 // plain axes, so that a schedule can put one inside the loops of the other.
 #pragma once
 #include "base/result.h"
+#include "cone/formula_types.h"
 #include "ir/term.h"
 #include <set>
 #include <span>
@@ -18,36 +19,6 @@ struct ConeAxis {
   std::string name;
   Expr extent;
   Expr symbol;
-};
-
-// ---- formulas: one element as a function of the axes ----
-enum class FormulaKind : uint8_t {
-  constant,
-  load,  // value `value` at `index`, one Expr for each of its dimensions; a dtype other than the value's: the
-         // bytes from that element on (bitcast views of raw blocks)
-  index, // the integer (or condition) index[0] as a value
-  op,
-  cast,
-  bitcast,   // same width
-  component, // result of an earlier component of the same stage: in an `after` component the finished fold
-};
-struct Formula;
-using FormulaRef = std::shared_ptr<const Formula>;
-struct Formula {
-  FormulaKind kind;
-  DType dtype = DType::f32;
-  Op op{};
-  double constant = 0;
-  int value = -1; // load: number of the cone value
-  int component = -1;
-  std::vector<Expr> index; // load, index
-  Expr guard = 1;          // load: 0 where this does not hold, and the index may lie anywhere there
-  std::vector<FormulaRef> args;
-  std::string user_op; // op: name of a registered row, else empty
-  // Where an inlined map of the graph begins: the node's name, and the element that is read. Facts
-  // for `materialize`.
-  std::string origin;
-  std::vector<Expr> at;
 };
 
 // ---- values ----

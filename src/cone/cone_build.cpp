@@ -220,9 +220,10 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     }
     // An integer that is already an expression (an iota, a constant) stays one.
     std::optional<Expr> known;
-    if (raw->kind == FormulaKind::index && raw->dtype != DType::boolean) known = raw->index[0];
-    if (raw->kind == FormulaKind::constant && std::fabs(raw->constant) < 0x1p53)
-      known = Expr(int64_t(raw->constant));
+    if (const auto* index = raw->as<FormulaIndex>(); index && raw->dtype != DType::boolean)
+      known = index->value;
+    if (const auto* constant = raw->as<FormulaConstant>(); constant && std::fabs(constant->value) < 0x1p53)
+      known = Expr(int64_t(constant->value));
     if (known && raw->dtype == DType::u64 && known->range().low < 0) known.reset(); // it wraps
     if (known && hole.range.contains(known->range()) &&
         (!limited || prove(logical_and(ge(*known, 0), lt(*known, limit))) == Truth::yes)) {

@@ -45,16 +45,16 @@ FormulaRef ConeBuilder::read_bitcast(const Node& node, const Index& at) {
   Expr step = Expr::symbol("part_of_wide", {0, parts - 1});
   where.back() = at.back() * parts + step;
   FormulaRef probe = read(source, where);
-  if (probe->kind == FormulaKind::load && probe->dtype == from && from_bits >= 8 &&
-      cone_.values[probe->value].role == ValueRole::input) {
-    Expr last = probe->index.back();
-    bool fits = !depends_on(probe->guard, step);
-    for (size_t d = 0; d + 1 < probe->index.size(); d++) fits &= !depends_on(probe->index[d], step);
+  const FormulaLoad* load = load_of(*probe);
+  if (load && probe->dtype == from && from_bits >= 8 && cone_.values[load->value].role == ValueRole::input) {
+    Expr last = load->index.back();
+    bool fits = !depends_on(load->guard, step);
+    for (size_t d = 0; d + 1 < load->index.size(); d++) fits &= !depends_on(load->index[d], step);
     auto coefficient = coefficient_of(last, step);
     if (fits && coefficient && coefficient->is_constant(1)) {
-      Index index = probe->index;
+      Index index = load->index;
       index.back() = last - step;
-      return formula_load(probe->value, to, index, probe->guard);
+      return formula_load(load->value, to, index, load->guard);
     }
   }
   DType word = unsigned_of(to_bits), piece = unsigned_of(from_bits);

@@ -37,7 +37,7 @@ public:
 
   std::string operator()(const Formula& f) {
     auto shared = uses_.find(&f);
-    if (f.args.empty() || shared == uses_.end() || shared->second < 2) return whole(f);
+    if (args_of(f).empty() || shared == uses_.end() || shared->second < 2) return whole(f);
     auto [known, first] = numbers_.try_emplace(&f, int(numbers_.size()));
     const std::string number = fmt::format("#{}", known->second);
     return first ? fmt::format("{}:{}", number, whole(f)) : number;
@@ -46,27 +46,35 @@ public:
 private:
   void count(const Formula& f) {
     if (uses_[&f]++ > 0) return;
-    for (auto& a : f.args) count(*a);
+    for (auto& a : args_of(f)) count(*a);
   }
 
   std::string whole(const Formula& f) {
-    auto arg = [&](int i) { return (*this)(*f.args[size_t(i)]); };
-    switch (f.kind) {
-    case FormulaKind::constant: return float_text(f.constant);
-    case FormulaKind::load: {
-      const ConeValue& v = cone_.values[size_t(f.value)];
-      return v.name + (f.dtype != v.dtype ? fmt::format(".{}", luminal::to_string(f.dtype)) : "") + "[" +
-             list(f.index) + (f.guard.is_constant(1) ? "" : " where " + luminal::to_string(f.guard)) + "]";
-    }
-    case FormulaKind::index:
-      return fmt::format("{}({})", luminal::to_string(f.dtype), luminal::to_string(f.index[0]));
-    case FormulaKind::component: return "$" + std::to_string(f.component);
-    case FormulaKind::cast: return fmt::format("cast<{}>({})", luminal::to_string(f.dtype), arg(0));
-    case FormulaKind::bitcast: return fmt::format("bitcast<{}>({})", luminal::to_string(f.dtype), arg(0));
-    case FormulaKind::op: break;
-    }
-    std::string s = f.user_op.empty() ? std::string(row(f.op).name) : f.user_op;
-    for (size_t i = 0; i < f.args.size(); i++) s += (i ? ", " : "(") + arg(int(i));
+    return visit(
+        f, [](const FormulaConstant& c) { return float_text(c.value); },
+        [&](const FormulaLoad& load) {
+          const ConeValue& v = cone_.values[size_t(load.value)];
+          return v.name + (f.dtype != v.dtype ? fmt::format(".{}", luminal::to_string(f.dtype)) : "") + "[" +
+                 list(load.index) +
+                 (load.guard.is_constant(1) ? "" : " where " + luminal::to_string(load.guard)) + "]";
+        },
+        [&](const FormulaIndex& index) {
+          return fmt::format("{}({})", luminal::to_string(f.dtype), luminal::to_string(index.value));
+        },
+        [](const FormulaComponent& c) { return "$" + std::to_string(c.number); },
+        [&](const FormulaCast& c) {
+          return fmt::format("cast<{}>({})", luminal::to_string(f.dtype), (*this)(*c.x));
+        },
+        [&](const FormulaBitcast& c) {
+          return fmt::format("bitcast<{}>({})", luminal::to_string(f.dtype), (*this)(*c.x));
+        },
+        [&](const FormulaOp& op) { return call(row(op.op).name, op.args); },
+        [&](const FormulaUserOp& op) { return call(op.name, op.args); });
+  }
+
+  std::string call(std::string_view name, const std::vector<FormulaRef>& args) {
+    std::string s(name);
+    for (size_t i = 0; i < args.size(); i++) s += (i ? ", " : "(") + (*this)(*args[i]);
     return s + ")";
   }
 
@@ -147,21 +155,20 @@ std::vector<std::string> verify(const Cone& cone) {
         written.insert(c.out);
       }
     }
-    visit_stage(stage, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load) {
-        if (f.value < 0 || f.value >= int(cone.values.size()))
-          wrong(fmt::format("stage {}: a load of value {}", stage.name, f.value));
-        else if (cone.values[size_t(f.value)].shape.size() != f.index.size())
-          wrong(fmt::format("stage {}: {} is read at {} indices", stage.name,
-                            cone.values[size_t(f.value)].name, f.index.size()));
-        else if (cone.values[size_t(f.value)].role == ValueRole::interior && !written.contains(f.value))
-          wrong(fmt::format("stage {} reads {} before it is written", stage.name,
-                            cone.values[size_t(f.value)].name));
-      }
-      if (f.kind == FormulaKind::component &&
-          (f.component < 0 || f.component >= int(stage.components.size())))
-        wrong(fmt::format("stage {}: there is no component {}", stage.name, f.component));
-    });
+    const auto see_load = [&](const FormulaLoad& f) {
+      if (f.value < 0 || f.value >= int(cone.values.size()))
+        return wrong(fmt::format("stage {}: a load of value {}", stage.name, f.value));
+      const ConeValue& v = cone.values[size_t(f.value)];
+      if (v.shape.size() != f.index.size())
+        wrong(fmt::format("stage {}: {} is read at {} indices", stage.name, v.name, f.index.size()));
+      else if (v.role == ValueRole::interior && !written.contains(f.value))
+        wrong(fmt::format("stage {} reads {} before it is written", stage.name, v.name));
+    };
+    const auto see_component = [&](const FormulaComponent& c) {
+      if (c.number < 0 || c.number >= int(stage.components.size()))
+        wrong(fmt::format("stage {}: there is no component {}", stage.name, c.number));
+    };
+    visit_stage(stage, [&](const Formula& f) { visit(f, see_load, see_component, [](const auto&) {}); });
   }
   for (size_t v = 0; v < cone.values.size(); v++)
     if (cone.values[v].role != ValueRole::input && !written.contains(int(v)))

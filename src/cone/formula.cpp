@@ -6,13 +6,15 @@
 #include "cone/conversion.h"
 #include "ir/identity.h"
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <set>
 
 namespace luminal::kernel {
 namespace {
 FormulaRef make(Formula formula) { return std::make_shared<const Formula>(std::move(formula)); }
+template <class Kind> FormulaRef make(DType dtype, Kind kind) {
+  return make({dtype, std::move(kind), {}, {}});
+}
 /// A constant of a scalar program: its infinities are the ends of a type that has none.
 FormulaRef program_constant(DType dtype, double value) {
   const bool end = is_float(dtype) && std::isinf(value);
@@ -20,13 +22,54 @@ FormulaRef program_constant(DType dtype, double value) {
 }
 } // namespace
 
+std::span<const FormulaRef> args_of(const Formula& formula) {
+  using Args = std::span<const FormulaRef>;
+  return visit(
+      formula, [](const FormulaOp& f) { return Args(f.args); },
+      [](const FormulaUserOp& f) { return Args(f.args); }, [](const FormulaCast& f) { return Args(&f.x, 1); },
+      [](const FormulaBitcast& f) { return Args(&f.x, 1); }, [](const auto&) { return Args(); });
+}
+
+FormulaRef with_args(const Formula& formula, const std::function<FormulaRef(const FormulaRef&)>& change) {
+  Formula copy = formula;
+  const auto all = [&](std::vector<FormulaRef>& args) {
+    for (FormulaRef& arg : args) arg = change(arg);
+  };
+  std::visit(Overloaded{[&](FormulaOp& f) { all(f.args); }, [&](FormulaUserOp& f) { all(f.args); },
+                        [&](FormulaCast& f) { f.x = change(f.x); },
+                        [&](FormulaBitcast& f) { f.x = change(f.x); }, [](auto&) {}},
+             copy.kind);
+  return make(std::move(copy));
+}
+
+std::span<const Expr> index_of(const Formula& formula) {
+  using Exprs = std::span<const Expr>;
+  return visit(
+      formula, [](const FormulaLoad& f) { return Exprs(f.index); },
+      [](const FormulaIndex& f) { return Exprs(&f.value, 1); }, [](const auto&) { return Exprs(); });
+}
+
+Expr guard_of(const Formula& formula) {
+  const FormulaLoad* load = load_of(formula);
+  return load ? load->guard : Expr(1);
+}
+
+Formula with_exprs(Formula formula, const std::function<Expr(Expr)>& change) {
+  const auto all = [&](std::vector<Expr>& exprs) {
+    for (Expr& e : exprs) e = change(e);
+  };
+  std::visit(Overloaded{[&](FormulaLoad& f) { all(f.index), f.guard = change(f.guard); },
+                        [&](FormulaIndex& f) { f.value = change(f.value); }, [](auto&) {}},
+             formula.kind);
+  all(formula.at);
+  return formula;
+}
+
 FormulaRef formula_constant(DType dtype, double value) {
   // Of an integer type an infinity is the greatest or the least value, which a double need not
   // hold.
   if (is_integer(dtype) && std::isinf(value)) return formula_index(Expr(truncate_to(dtype, value)), dtype);
-  Formula f{FormulaKind::constant, dtype};
-  f.constant = value;
-  return make(std::move(f));
+  return make(dtype, FormulaConstant{value});
 }
 
 FormulaRef formula_index(Expr value, DType dtype) {
@@ -34,30 +77,24 @@ FormulaRef formula_index(Expr value, DType dtype) {
   constexpr int64_t large = int64_t{1} << 53;
   if (value.is_constant() && -large < value.value() && value.value() < large && !is_float(dtype))
     return formula_constant(dtype, dtype == DType::boolean ? value.value() != 0 : double(value.value()));
-  Formula f{FormulaKind::index, dtype};
-  f.index = {value};
-  return make(std::move(f));
+  return make(dtype, FormulaIndex{value});
 }
 
 FormulaRef formula_load(int value, DType dtype, std::vector<Expr> index, Expr guard) {
-  Formula f{FormulaKind::load, dtype};
-  f.value = value;
-  f.index = std::move(index);
-  f.guard = guard;
-  return make(std::move(f));
+  return make(dtype, FormulaLoad{value, std::move(index), guard});
 }
 
 FormulaRef guarded(const FormulaRef& formula, Expr guard) {
   return FormulaRewriter([&](const FormulaRef& f) {
-    if (f->kind != FormulaKind::load) return f;
-    return formula_load(f->value, f->dtype, f->index, logical_and(f->guard, guard));
+    const FormulaLoad* load = load_of(*f);
+    return load ? formula_load(load->value, f->dtype, load->index, logical_and(load->guard, guard)) : f;
   })(formula);
 }
 
 const Formula* converted_load(const Formula& formula) {
   const Formula* f = &formula;
-  while (f->kind == FormulaKind::cast) f = f->args[0].get();
-  return f->kind == FormulaKind::load ? f : nullptr;
+  while (const auto* cast = f->as<FormulaCast>()) f = cast->x.get();
+  return f->is<FormulaLoad>() ? f : nullptr;
 }
 
 FormulaRef formula_op(Op op, std::vector<FormulaRef> args) {
@@ -66,40 +103,26 @@ FormulaRef formula_op(Op op, std::vector<FormulaRef> args) {
   std::string why;
   auto result = result_type(row(op), types, &why);
   LUMINAL_CHECK(result.has_value(), "{} in a formula: {}", row(op).name, why);
-  Formula f{FormulaKind::op, *result};
-  f.op = op;
-  f.args = std::move(args);
-  return make(std::move(f));
+  return make(*result, FormulaOp{op, std::move(args)});
 }
 
 FormulaRef formula_user_op(const std::string& name, DType dtype, std::vector<FormulaRef> args) {
-  Formula f{FormulaKind::op, dtype};
-  f.user_op = name;
-  f.args = std::move(args);
-  return make(std::move(f));
+  return make(dtype, FormulaUserOp{name, std::move(args)});
 }
 
 FormulaRef formula_cast(DType to, FormulaRef x) {
   if (x->dtype == to) return x;
-  Formula f{FormulaKind::cast, to};
-  f.args = {std::move(x)};
-  return make(std::move(f));
+  return make(to, FormulaCast{std::move(x)});
 }
 
 FormulaRef formula_bitcast(DType to, FormulaRef x) {
   if (x->dtype == to) return x;
   LUMINAL_CHECK(bits(to) == bits(x->dtype), "bitcast of {} to {}", luminal::to_string(x->dtype),
                 luminal::to_string(to));
-  Formula f{FormulaKind::bitcast, to};
-  f.args = {std::move(x)};
-  return make(std::move(f));
+  return make(to, FormulaBitcast{std::move(x)});
 }
 
-FormulaRef formula_component(int component, DType dtype) {
-  Formula f{FormulaKind::component, dtype};
-  f.component = component;
-  return make(std::move(f));
-}
+FormulaRef formula_component(int component, DType dtype) { return make(dtype, FormulaComponent{component}); }
 
 FormulaRef formula_of(const Scalar& program, const std::vector<FormulaRef>& leaves, DType dtype) {
   // Constants take the type of what they meet.
@@ -130,7 +153,8 @@ FormulaRef formula_of(const Scalar& program, const std::vector<FormulaRef>& leav
 }
 
 bool is_constant(const FormulaRef& formula, double value) {
-  return formula->kind == FormulaKind::constant && formula->constant == value;
+  const auto* constant = formula->as<FormulaConstant>();
+  return constant && constant->value == value;
 }
 
 namespace {
@@ -138,7 +162,7 @@ void visit_once(const FormulaRef& formula, const std::function<void(const Formul
                 std::set<const Formula*>& seen) {
   // (What has one owner is come to once.)
   if (!formula || (formula.use_count() > 1 && !seen.insert(formula.get()).second)) return;
-  for (auto& a : formula->args) visit_once(a, see, seen);
+  for (auto& a : args_of(*formula)) visit_once(a, see, seen);
   see(*formula);
 }
 } // namespace
@@ -152,19 +176,10 @@ FormulaRef FormulaRewriter::operator()(const FormulaRef& formula) {
   if (!formula) return formula;
   auto found = done_.find(formula.get());
   if (found != done_.end()) return found->second.second;
-  std::vector<FormulaRef> args;
-  bool same = true;
-  for (auto& a : formula->args) {
-    args.push_back((*this)(a));
-    same &= args.back() == a;
-  }
-  FormulaRef next = formula;
-  if (!same) {
-    Formula copy = *formula;
-    copy.args = std::move(args);
-    next = make(std::move(copy));
-  }
-  next = change_(next);
+  const auto again = [this](const FormulaRef& a) { return (*this)(a); };
+  const bool same =
+      std::ranges::all_of(args_of(*formula), [&](const FormulaRef& a) { return again(a) == a; });
+  FormulaRef next = change_(same ? formula : with_args(*formula, again));
   done_.emplace(formula.get(), std::pair{formula, next});
   return next;
 }
@@ -173,17 +188,16 @@ FormulaRef FormulaRewriter::operator()(const FormulaRef& formula) {
 FormulaRef SharedFormulas::known(const FormulaRef& formula) {
   const Formula& f = *formula;
   Hasher hash;
-  hash.add(f.kind).add(f.dtype).add(f.op).add(f.value).add(f.component).add(f.guard.hash());
-  for (Expr e : f.index) hash.add(e.hash());
-  for (const FormulaRef& a : f.args) hash.add(uint64_t(reinterpret_cast<uintptr_t>(a.get())));
+  hash.add(f.kind.index()).add(f.dtype).add(guard_of(f).hash());
+  visit(
+      f, [&](const FormulaConstant& c) { hash.add(c.value); }, [&](const FormulaOp& op) { hash.add(op.op); },
+      [&](const FormulaLoad& load) { hash.add(load.value); },
+      [&](const FormulaComponent& c) { hash.add(c.number); }, [](const auto&) {});
+  for (Expr e : index_of(f)) hash.add(e.hash());
+  for (const FormulaRef& a : args_of(f)) hash.add(uint64_t(reinterpret_cast<uintptr_t>(a.get())));
   std::vector<FormulaRef>& same = nodes_[hash.value64()];
-  for (const FormulaRef& other : same) {
-    const Formula& o = *other;
-    if (o.kind == f.kind && o.dtype == f.dtype && o.op == f.op && o.user_op == f.user_op &&
-        o.value == f.value && o.component == f.component && o.guard == f.guard && o.index == f.index &&
-        o.args == f.args && std::bit_cast<uint64_t>(o.constant) == std::bit_cast<uint64_t>(f.constant))
-      return other;
-  }
+  for (const FormulaRef& other : same)
+    if (other->kind == f.kind && other->dtype == f.dtype) return other;
   same.push_back(formula);
   return formula;
 }
@@ -194,15 +208,12 @@ FormulaRef SharedFormulas::operator()(const FormulaRef& formula) {
 
 FormulaRewriter index_rewriter(std::function<Expr(Expr)> change) {
   return FormulaRewriter([change = std::move(change)](const FormulaRef& f) -> FormulaRef {
-    if (f->index.empty() && f->at.empty() && f->guard.is_constant(1)) return f;
-    Formula copy = *f;
-    for (Expr& e : copy.index) e = change(e);
-    for (Expr& e : copy.at) e = change(e);
-    copy.guard = change(copy.guard);
-    if (copy.index == f->index && copy.at == f->at && copy.guard == f->guard) return f;
-    if (copy.kind == FormulaKind::index) {
-      auto folded = formula_index(copy.index[0], copy.dtype);
-      if (folded->kind == FormulaKind::constant) return folded;
+    if (index_of(*f).empty() && f->at.empty() && guard_of(*f).is_constant(1)) return f;
+    Formula copy = with_exprs(*f, change);
+    if (copy.at == f->at && copy.kind == f->kind) return f; // (the arguments are the same ones)
+    if (const auto* index = copy.as<FormulaIndex>()) {
+      auto folded = formula_index(index->value, copy.dtype);
+      if (folded->is<FormulaConstant>()) return folded;
     }
     return make(std::move(copy));
   });
@@ -218,17 +229,23 @@ using Pairs = std::set<std::pair<const Formula*, const Formula*>>;
 bool equal(const FormulaRef& a, const FormulaRef& b, Pairs& known) {
   if (a == b || known.contains({a.get(), b.get()})) return true;
   if (!a || !b) return false;
-  if (a->kind != b->kind || a->dtype != b->dtype || a->value != b->value || a->component != b->component ||
-      a->index != b->index || a->guard != b->guard || a->user_op != b->user_op ||
-      a->args.size() != b->args.size())
+  const std::span<const FormulaRef> args = args_of(*a), others = args_of(*b);
+  if (a->kind.index() != b->kind.index() || a->dtype != b->dtype || args.size() != others.size())
     return false;
-  if (a->kind == FormulaKind::op && a->op != b->op) return false;
-  if (a->kind == FormulaKind::constant &&
-      !(a->constant == b->constant || (a->constant != a->constant && b->constant != b->constant)))
-    return false;
-  for (size_t i = 0; i < a->args.size(); i++)
-    if (!equal(a->args[i], b->args[i], known)) return false;
-  if (!a->args.empty()) known.insert({a.get(), b.get()});
+  const bool alike = visit(
+      *a,
+      [&](const FormulaConstant& c) {
+        const double other = b->as<FormulaConstant>()->value;
+        return c.value == other || (std::isnan(c.value) && std::isnan(other));
+      },
+      [&](const FormulaOp& op) { return applies(*b, op.op); },
+      [&](const FormulaUserOp& op) { return b->as<FormulaUserOp>()->name == op.name; },
+      [](const FormulaCast&) { return true; }, [](const FormulaBitcast&) { return true; },
+      [&]<class Kind>(const Kind& leaf) { return leaf == *b->as<Kind>(); });
+  if (!alike) return false;
+  for (size_t i = 0; i < args.size(); i++)
+    if (!equal(args[i], others[i], known)) return false;
+  if (!args.empty()) known.insert({a.get(), b.get()});
   return true;
 }
 } // namespace
@@ -264,8 +281,9 @@ void substitute_stage(Stage& stage, const ExprMap<Expr>& replacements) {
 std::vector<Expr> index_exprs(const FormulaRef& formula) {
   std::vector<Expr> out;
   visit(formula, [&](const Formula& f) {
-    out.insert(out.end(), f.index.begin(), f.index.end());
-    if (!f.guard.is_constant(1)) out.push_back(f.guard);
+    const std::span<const Expr> index = index_of(f);
+    out.insert(out.end(), index.begin(), index.end());
+    if (const Expr guard = guard_of(f); !guard.is_constant(1)) out.push_back(guard);
   });
   return out;
 }

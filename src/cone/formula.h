@@ -3,6 +3,7 @@
 #include "cone/cone.h"
 #include <functional>
 #include <map>
+#include <type_traits>
 #include <unordered_map>
 
 namespace luminal::kernel {
@@ -59,6 +60,22 @@ bool equal(const FormulaRef& a, const FormulaRef& b);
 /// Applies `change` to every formula of a stage (bodies and inits).
 void rewrite_stage(Stage& stage, const std::function<FormulaRef(const FormulaRef&)>& change);
 void visit_stage(const Stage& stage, const std::function<void(const Formula&)>& see);
+
+/// Calls see(load) or see(load, type) for each load of a formula or a stage, in the order of visit.
+template <class See> void visit_load(const Formula& formula, See& see) {
+  const FormulaLoad* load = load_of(formula);
+  if (!load) return;
+  if constexpr (std::is_invocable_v<See&, const FormulaLoad&>)
+    see(*load);
+  else
+    see(*load, formula.dtype);
+}
+template <class See> void visit_loads(const FormulaRef& formula, See&& see) {
+  visit(formula, [&](const Formula& f) { visit_load(f, see); });
+}
+template <class See> void visit_loads(const Stage& stage, See&& see) {
+  visit_stage(stage, [&](const Formula& f) { visit_load(f, see); });
+}
 
 /// Renames axis symbols in everything that a stage holds.
 void substitute_stage(Stage& stage, const ExprMap<Expr>& replacements);

@@ -20,9 +20,9 @@ void add_conjuncts(Expr condition, Conditions& to) {
 
 /// What holds wherever the condition does.
 void add_conditions(const Formula& condition, Conditions& to) {
-  if (condition.kind == FormulaKind::index) add_conjuncts(condition.index[0], to);
-  if (condition.kind == FormulaKind::op && condition.op == Op::bit_and && condition.user_op.empty())
-    for (const FormulaRef& x : condition.args) add_conditions(*x, to);
+  if (const auto* index = condition.as<FormulaIndex>()) add_conjuncts(index->value, to);
+  if (applies(condition, Op::bit_and))
+    for (const FormulaRef& x : args_of(condition)) add_conditions(*x, to);
 }
 
 /// Of one reader of results: under which conditions it reads one; nothing where it reads none.
@@ -32,11 +32,11 @@ public:
   const std::optional<Conditions>& of(const Formula& f) {
     if (const auto known = known_.find(&f); known != known_.end()) return known->second;
     std::optional<Conditions> out;
-    if (f.kind == FormulaKind::component && is_result(f.component)) out = Conditions{};
-    const bool choice = f.kind == FormulaKind::op && f.op == Op::select && f.user_op.empty();
-    for (size_t k = 0; k < f.args.size(); ++k) {
-      std::optional<Conditions> part = of(*f.args[k]);
-      if (part && choice && k == 1) add_conditions(*f.args[0], *part);
+    if (const auto* part = f.as<FormulaComponent>(); part && is_result(part->number)) out = Conditions{};
+    const std::span<const FormulaRef> args = args_of(f);
+    for (size_t k = 0; k < args.size(); ++k) {
+      std::optional<Conditions> part = of(*args[k]);
+      if (part && applies(f, Op::select) && k == 1) add_conditions(*args[0], *part);
       meet(out, std::move(part));
     }
     return known_[&f] = std::move(out);

@@ -456,11 +456,9 @@ std::vector<int> Nests::readers(int value) const {
   std::vector<int> out;
   for (size_t s = 0; s < cone.stages.size(); s++) {
     bool reads = false;
-    visit_stage(cone.stages[s],
-                [&](const Formula& f) { reads |= f.kind == FormulaKind::load && f.value == value; });
-    for (int h : holes_of(cone, cone.stages[s]))
-      visit(cone.holes[size_t(h)].value,
-            [&](const Formula& f) { reads |= f.kind == FormulaKind::load && f.value == value; });
+    const auto see = [&](const FormulaLoad& f) { reads |= f.value == value; };
+    visit_loads(cone.stages[s], see);
+    for (int h : holes_of(cone, cone.stages[s])) visit_loads(cone.holes[size_t(h)].value, see);
     if (reads) out.push_back(int(s));
   }
   return out;

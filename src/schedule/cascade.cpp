@@ -26,11 +26,10 @@ namespace {
 /// x * 1, 1 * x and x + 0 without the constant (a zero may change its sign).
 FormulaRef simplified(const FormulaRef& formula) {
   return FormulaRewriter([](const FormulaRef& f) -> FormulaRef {
-    if (f->kind != FormulaKind::op || !f->user_op.empty() || f->args.size() != 2) return f;
-    for (int side : {0, 1}) {
-      if (f->op == Op::mul && is_constant(f->args[size_t(side)], 1)) return f->args[size_t(1 - side)];
-      if (f->op == Op::add && is_constant(f->args[size_t(side)], 0)) return f->args[size_t(1 - side)];
-    }
+    if (!applies(*f, Op::mul) && !applies(*f, Op::add)) return f;
+    const std::span<const FormulaRef> args = args_of(*f);
+    for (size_t side : {0, 1})
+      if (is_constant(args[side], applies(*f, Op::mul) ? 1 : 0)) return args[1 - side];
     return f;
   })(formula);
 }
@@ -116,7 +115,7 @@ private:
   }
   std::optional<double> known_sum(int i) const;
   FormulaRef known_total(const Component& c) const {
-    double all = c.body->constant;
+    double all = c.body->as<FormulaConstant>()->value;
     for (int a : reduced_) all *= double(n_.cone.axes[size_t(a)].extent.value());
     return formula_constant(c.dtype, all);
   }
@@ -149,10 +148,10 @@ private:
 std::optional<double> Cascade::known_sum(int i) const {
   const Component& c = comp(i);
   const MonoidComponent& m = f_.monoid->components()[size_t(i)];
+  const auto* term = c.body->as<FormulaConstant>();
   if (m.op != Op::add || !m.transform.is_leaf(0) || c.init || !f_.domain.is_constant(1) ||
-      (c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior) ||
-      c.body->kind != FormulaKind::constant || std::trunc(c.body->constant) != c.body->constant ||
-      (c.dtype != DType::f32 && c.dtype != DType::f64))
+      (c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior) || !term ||
+      std::trunc(term->value) != term->value || (c.dtype != DType::f32 && c.dtype != DType::f64))
     return {};
   double all = 1, trip = 1; // points
   for (int a : reduced_) {
@@ -160,8 +159,8 @@ std::optional<double> Cascade::known_sum(int i) const {
     if (!extent.is_constant()) return {};
     all *= double(extent.value());
   }
-  if (std::abs(c.body->constant) * all > (c.dtype == DType::f32 ? 0x1p24 : 0x1p53)) return {};
-  if (!carried_) return c.body->constant * all;
+  if (std::abs(term->value) * all > (c.dtype == DType::f32 ? 0x1p24 : 0x1p53)) return {};
+  if (!carried_) return term->value * all;
   bool inside = false;
   for (const StageLoop& l : nest_.loops) {
     const bool summed = l.symbol.is_symbol() && std::ranges::any_of(reduced_, [&](int a) {
@@ -173,7 +172,7 @@ std::optional<double> Cascade::known_sum(int i) const {
     inside = true;
   }
   // The last trip has as many points as the others.
-  return trip * double(nest_.find(loop_)->extent.value()) == all ? std::optional(c.body->constant * trip)
+  return trip * double(nest_.find(loop_)->extent.value()) == all ? std::optional(term->value * trip)
                                                                  : std::nullopt;
 }
 
@@ -187,7 +186,8 @@ void Cascade::replace_known(Component& c) {
         for (FormulaRef* formula : {&reader.body, &reader.init})
           if (*formula)
             *formula = FormulaRewriter([&](const FormulaRef& f) {
-              return f->kind == FormulaKind::load && f->value == c.out ? total : f;
+              const FormulaLoad* load = load_of(*f);
+              return load && load->value == c.out ? total : f;
             })(*formula);
     c.out = -1;
   }
@@ -238,7 +238,7 @@ void Cascade::run() {
     if (!f_.components[i].after) refuse("stage {} has more components than its tuple", f_.name);
   for (int i = 0; i < n; i++)
     visit(comp(i).body, [&](const Formula& f) {
-      if (f.kind == FormulaKind::component) refuse("stage {}: a body reads another component", f_.name);
+      if (f.is<FormulaComponent>()) refuse("stage {}: a body reads another component", f_.name);
     });
 
   std::vector<std::pair<Stage, StageNest>> before, tile, after;
@@ -458,9 +458,10 @@ void Cascade::run() {
   // What followed the fold reads the finished state.
   auto finished = [&](const FormulaRef& f) {
     return FormulaRewriter([&](const FormulaRef& x) -> FormulaRef {
-      if (x->kind != FormulaKind::component) return x;
-      LUMINAL_CHECK(x->component < n, "stage {}: an epilogue reads an epilogue", f_.name);
-      return known_[size_t(x->component)] ? known_total(comp(x->component)) : state(x->component);
+      const auto* part = x->as<FormulaComponent>();
+      if (!part) return x;
+      LUMINAL_CHECK(part->number < n, "stage {}: an epilogue reads an epilogue", f_.name);
+      return known_[size_t(part->number)] ? known_total(comp(part->number)) : state(part->number);
     })(f);
   };
   for (size_t i = size_t(n); i < f_.components.size(); i++) {
@@ -487,17 +488,16 @@ void Cascade::run() {
   // What only these stages read is needed only in their domain.
   std::set<int> sources;
   if (!f_.domain.is_constant(1))
-    visit_stage(f_, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && n_.cone.values[size_t(f.value)].role == ValueRole::interior &&
-          n_.readers(f.value).empty())
+    visit_loads(f_, [&](const FormulaLoad& f) {
+      if (n_.cone.values[size_t(f.value)].role == ValueRole::interior && n_.readers(f.value).empty())
         sources.insert(f.value);
     });
   for (int v : sources) {
     int w = n_.writer(v);
     if (w < 0) continue;
     bool plain_reads = true;
-    visit_stage(f_, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || f.value != v) return;
+    visit_loads(f_, [&](const FormulaLoad& f) {
+      if (f.value != v) return;
       for (auto& c : n_.cone.stages[size_t(w)].components) plain_reads &= c.out != v || c.index == f.index;
     });
     bool same_axes = true;

@@ -21,13 +21,12 @@ public:
   /// Null where the elements do not are contiguous, or an operation on them is none on words.
   FormulaRef operator()(const FormulaRef& f) const {
     if (!varies(f)) return spread(f);
-    switch (f->kind) {
-    case FormulaKind::load: return loaded(*f);
-    case FormulaKind::bitcast: return bits(f->args[0]->dtype) == width_ ? (*this)(f->args[0]) : nullptr;
-    case FormulaKind::cast: return converted(*f);
-    case FormulaKind::op: return f->user_op.empty() ? combined(*f) : nullptr;
-    default: return nullptr;
-    }
+    return visit(
+        *f, [&](const FormulaLoad& load) { return loaded(load, f->dtype); },
+        [&](const FormulaBitcast& same) { return bits(same.x->dtype) == width_ ? (*this)(same.x) : nullptr; },
+        [&](const FormulaCast& cast) { return converted(cast.x, f->dtype); },
+        [&](const FormulaOp& op) { return combined(op, f->dtype); },
+        [](const auto&) { return FormulaRef(); });
   }
 
 private:
@@ -40,16 +39,16 @@ private:
     return word(width_ == 8 ? element * 0x01010101u : element * 0x00010001u);
   }
   FormulaRef spread(const FormulaRef& f) const {
-    if (f->kind == FormulaKind::constant && is_integer(f->dtype))
-      return all(uint32_t(int64_t(f->constant)) & ((1u << width_) - 1));
+    if (const auto* known = f->as<FormulaConstant>(); known && is_integer(f->dtype))
+      return all(uint32_t(int64_t(known->value)) & ((1u << width_) - 1));
     if (bits(f->dtype) > width_ || f->dtype == DType::i4) return nullptr;
     const DType unsigned_type = width_ == 8 ? DType::u8 : DType::u16;
     FormulaRef x = bits(f->dtype) == width_ ? formula_bitcast(unsigned_type, f) : f;
     return formula_op(Op::mul, {formula_cast(DType::u32, x), all(1)});
   }
-  FormulaRef loaded(const Formula& f) const {
+  FormulaRef loaded(const FormulaLoad& f, DType dtype) const {
     const ConeValue& v = cone_.values[size_t(f.value)];
-    if (bits(f.dtype) != width_ || bits(v.dtype) != width_ || depends_on(f.guard, axis_)) return nullptr;
+    if (bits(dtype) != width_ || bits(v.dtype) != width_ || depends_on(f.guard, axis_)) return nullptr;
     const auto at = [&](int64_t element) {
       std::vector<Expr> index;
       for (Expr e : f.index) index.push_back(luminal::substitute(e, {{axis_, first_ + element}}));
@@ -60,15 +59,15 @@ private:
       if (!proves_equal(layout_offset(v, at(i)), begin + i)) return nullptr;
     return formula_load(f.value, DType::u32, at(0), f.guard);
   }
-  FormulaRef converted(const Formula& f) const {
-    const DType from = f.args[0]->dtype;
-    if (width_ != 8 || !is_integer(from) || !is_integer(f.dtype) || bits(from) > 8 || bits(f.dtype) > 8 ||
-        from == DType::i4 || f.dtype == DType::i4)
+  FormulaRef converted(const FormulaRef& f, DType to) const {
+    const DType from = f->dtype;
+    if (width_ != 8 || !is_integer(from) || !is_integer(to) || bits(from) > 8 || bits(to) > 8 ||
+        from == DType::i4 || to == DType::i4)
       return nullptr;
-    FormulaRef x = (*this)(f.args[0]);
-    return x && f.dtype == DType::u4 ? formula_op(Op::bit_and, {x, all(15)}) : x;
+    FormulaRef x = (*this)(f);
+    return x && to == DType::u4 ? formula_op(Op::bit_and, {x, all(15)}) : x;
   }
-  FormulaRef combined(const Formula& f) const {
+  FormulaRef combined(const FormulaOp& f, DType dtype) const {
     if (width_ != 8) return nullptr;
     switch (f.op) {
     case Op::bit_and:
@@ -79,12 +78,12 @@ private:
     }
     case Op::shl:
     case Op::shr: { // bits that come over from a neighbour are taken away
-      if (varies(f.args[1]) || f.dtype != DType::u8) return nullptr;
+      if (varies(f.args[1]) || dtype != DType::u8) return nullptr;
       FormulaRef a = (*this)(f.args[0]);
       if (!a) return nullptr;
       FormulaRef kept;
-      if (f.args[1]->kind == FormulaKind::constant) {
-        const auto by = uint32_t(f.args[1]->constant);
+      if (const auto* known = f.args[1]->as<FormulaConstant>()) {
+        const auto by = uint32_t(known->value);
         if (by >= 8) return all(0);
         kept = all(f.op == Op::shr ? 255u >> by : 255u << by & 255u);
       } else {
@@ -188,19 +187,23 @@ struct WholeValue {
 
 /// Is the operand a value of known size with the axis as one of its dimensions?
 bool is_value_along(const Nests& nests, const FormulaRef& f, const ConeAxis& axis) {
-  if (f->kind != FormulaKind::load || depends_on(f->guard, axis.symbol)) return false;
-  const ConeValue& value = nests.cone.values[size_t(f->value)];
-  const auto depending = std::ranges::count_if(f->index, [&](Expr e) { return depends_on(e, axis.symbol); });
-  return f->dtype == value.dtype && depending == 1 && std::ranges::count(f->index, axis.symbol) == 1 &&
+  const FormulaLoad* load = load_of(*f);
+  if (!load || depends_on(load->guard, axis.symbol)) return false;
+  const ConeValue& value = nests.cone.values[size_t(load->value)];
+  const auto depending =
+      std::ranges::count_if(load->index, [&](Expr e) { return depends_on(e, axis.symbol); });
+  return f->dtype == value.dtype && depending == 1 && std::ranges::count(load->index, axis.symbol) == 1 &&
          std::ranges::all_of(value.shape, [](Expr e) { return e.is_constant(); });
 }
 
 /// Of such an operand.
-WholeValue whole_value(Nests& nests, const FormulaRef& f, const std::string& name, const ConeAxis& axis) {
-  WholeValue out{nullptr, {}, {}, f->guard};
+WholeValue whole_value(Nests& nests, const FormulaRef& operand, const std::string& name,
+                       const ConeAxis& axis) {
+  const FormulaLoad& f = *load_of(*operand);
+  WholeValue out{nullptr, {}, {}, f.guard};
   std::vector<Expr> own;
-  for (size_t d = 0; d < f->index.size(); d++) {
-    const Expr e = f->index[d], extent = nests.cone.values[size_t(f->value)].shape[d];
+  for (size_t d = 0; d < f.index.size(); d++) {
+    const Expr e = f.index[d], extent = nests.cone.values[size_t(f.value)].shape[d];
     if (e == axis.symbol) {
       own.push_back(e);
       out.axes.push_back(
@@ -216,7 +219,7 @@ WholeValue whole_value(Nests& nests, const FormulaRef& f, const std::string& nam
     }
     out.index.push_back(e);
   }
-  out.element = formula_load(f->value, f->dtype, std::move(own), 1);
+  out.element = formula_load(f.value, operand->dtype, std::move(own), 1);
   return out;
 }
 
@@ -242,9 +245,9 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what
         dims.push_back(a);
   };
   visit(f, [&](const Formula& part) {
-    if (part.kind == FormulaKind::component) refuse("an operand of {} is made in the same stage", unit.name);
-    for (Expr e : part.index) note(e);
-    note(part.guard);
+    if (part.is<FormulaComponent>()) refuse("an operand of {} is made in the same stage", unit.name);
+    for (Expr e : index_of(part)) note(e);
+    note(guard_of(part));
   });
   if (words_first && !whole)
     std::ranges::stable_partition(dims,
@@ -252,9 +255,8 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what
   const bool inside_domain = !whole && !domain.some.is_constant(1) &&
                              std::ranges::all_of(domain.axes, [&](int a) { return contains(dims, a); });
   bool of_kernel = false;
-  visit(f, [&](const Formula& part) {
-    of_kernel |=
-        part.kind == FormulaKind::load && nests.cone.values[size_t(part.value)].role != ValueRole::input;
+  visit_loads(f, [&](const FormulaLoad& part) {
+    of_kernel |= nests.cone.values[size_t(part.value)].role != ValueRole::input;
   });
   std::vector<FormulaRef> elements;
   for (int i = 0; i < unit.k; i++) {
@@ -367,12 +369,12 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator)
     refuse("stage {} is not a sum of {}", stage_name, luminal::to_string(accumulator));
   const FormulaRef body = fold.body;
-  const auto is_product = [](const Formula& f) {
-    return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::mul &&
-           f.args[0]->kind == FormulaKind::cast && f.args[1]->kind == FormulaKind::cast;
+  const auto factor = [&](size_t i) {
+    const auto* cast = applies(*body, Op::mul) ? args_of(*body)[i]->as<FormulaCast>() : nullptr;
+    return cast ? cast->x : nullptr;
   };
-  if (!is_product(*body)) refuse("stage {} sums no products of converted numbers", stage_name);
-  FormulaRef a = body->args[0]->args[0], b = body->args[1]->args[0];
+  FormulaRef a = factor(0), b = factor(1);
+  if (!a || !b) refuse("stage {} sums no products of converted numbers", stage_name);
   if (!fits(a->dtype, unit->a.dtype) || !fits(b->dtype, unit->b.dtype)) std::swap(a, b);
   if (!fits(a->dtype, unit->a.dtype) || !fits(b->dtype, unit->b.dtype))
     refuse("{} multiplies {} and {}, stage {} {} and {}", unit_name, luminal::to_string(unit->a.dtype),
@@ -449,8 +451,8 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     const WordDomain domain = word_domain(nests, stage, axis, symbol, *unit);
     for (FormulaRef* operand : {&x, &y}) {
       if (!*operand || domain.some.is_constant(1)) continue;
-      visit(*operand, [&](const Formula& f) {
-        if (f.kind == FormulaKind::load && nests.cone.values[size_t(f.value)].role == ValueRole::interior)
+      visit_loads(*operand, [&](const FormulaLoad& f) {
+        if (nests.cone.values[size_t(f.value)].role == ValueRole::interior)
           refuse("{} may not be made outside of the domain of stage {}",
                  nests.cone.values[size_t(f.value)].name, stage_name);
       });

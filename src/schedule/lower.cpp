@@ -161,11 +161,11 @@ void Lowering::touch(const Stage& stage, Touched& touched) const {
     Space space = kernel_.buffers[size_t(places_[size_t(v)].buffer)].space;
     return space == Space::global || space == Space::shared;
   };
-  auto read = [&](const Formula& f) {
-    if (f.kind == FormulaKind::load && shared(f.value)) touched.reads.insert(places_[size_t(f.value)].buffer);
+  auto read = [&](const FormulaLoad& f) {
+    if (shared(f.value)) touched.reads.insert(places_[size_t(f.value)].buffer);
   };
-  visit_stage(stage, read);
-  for (int h : holes_of(n_.cone, stage)) visit(n_.cone.holes[size_t(h)].value, read);
+  visit_loads(stage, read);
+  for (int h : holes_of(n_.cone, stage)) visit_loads(n_.cone.holes[size_t(h)].value, read);
   for (auto& c : stage.components)
     if (c.out >= 0 && shared(c.out)) touched.write(places_[size_t(c.out)].buffer, stage.segment_group);
 }
@@ -286,7 +286,7 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
       for (auto& kid : node.kids) {
         bool copy = kid->is_leaf() && n_.cone.stages[size_t(kid->stage)].components.size() == 1 &&
                     n_.cone.stages[size_t(kid->stage)].components[0].kind == ComponentKind::map &&
-                    n_.cone.stages[size_t(kid->stage)].components[0].body->kind == FormulaKind::load;
+                    n_.cone.stages[size_t(kid->stage)].components[0].body->is<FormulaLoad>();
         if (!copy) break;
         producers++;
       }

@@ -186,8 +186,8 @@ void Lowering::check_regions(int value) {
           if (written.base.is_constant(0) &&
               prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
             continue;
-          visit_stage(n_.cone.stages[size_t(r)], [&](const Formula& f) {
-            if (f.kind != FormulaKind::load || f.value != value) return;
+          visit_loads(n_.cone.stages[size_t(r)], [&](const FormulaLoad& f) {
+            if (f.value != value) return;
             Expr at = substitute(f.index[d], nest.axis_values) - written.base;
             if (prove(ge(at, 0), facts) != Truth::yes || prove(lt(at, written.extent), facts) != Truth::yes)
               refuse("stage {} reads {} outside of what {} makes in one trip of {}",

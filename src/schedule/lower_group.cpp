@@ -75,8 +75,8 @@ void Lowering::check_in_group(const Groups& groups, int value) {
           if (written.base.is_constant(0) &&
               prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
             continue;
-          visit_stage(n_.cone.stages[size_t(r)], [&](const Formula& f) {
-            if (f.kind != FormulaKind::load || f.value != value) return;
+          visit_loads(n_.cone.stages[size_t(r)], [&](const FormulaLoad& f) {
+            if (f.value != value) return;
             const Expr at = substitute(f.index[d], nest.axis_values) - written.base;
             if (prove(ge(at, 0), facts) != Truth::yes || prove(lt(at, written.extent), facts) != Truth::yes)
               refuse("stage {} reads {} outside of what {} makes in one trip of {}",
@@ -99,11 +99,9 @@ Kernel Lowering::run_groups() {
   std::set<BufferId> read, written; // since the last barrier
   for (size_t s = 0; s < n_.stages.size(); s++) {
     std::set<BufferId> reads, writes;
-    const auto note = [&](const Formula& f) {
-      if (f.kind == FormulaKind::load) reads.insert(places_[size_t(f.value)].buffer);
-    };
-    visit_stage(n_.cone.stages[s], note);
-    for (int h : holes_of(n_.cone, n_.cone.stages[s])) visit(n_.cone.holes[size_t(h)].value, note);
+    const auto note = [&](const FormulaLoad& f) { reads.insert(places_[size_t(f.value)].buffer); };
+    visit_loads(n_.cone.stages[s], note);
+    for (int h : holes_of(n_.cone, n_.cone.stages[s])) visit_loads(n_.cone.holes[size_t(h)].value, note);
     for (auto& c : n_.cone.stages[s].components)
       if (c.out >= 0) writes.insert(places_[size_t(c.out)].buffer);
     const auto meets = [](const std::set<BufferId>& a, const std::set<BufferId>& b) {
@@ -337,7 +335,7 @@ bool StageLowering::reads_copies_alone() const {
   for (auto& c : s_.components) {
     if (c.after) continue;
     alone = alone && is_fold(c) && holes_of(l_.n_.cone, index_exprs(c.body)).empty();
-    visit(c.body, [&](const Formula& f) { alone = alone && (f.kind != FormulaKind::load || tile_of(f)); });
+    visit_loads(c.body, [&](const FormulaLoad& f) { alone = alone && tile_of(f); });
   }
   return alone;
 }

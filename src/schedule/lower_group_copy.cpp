@@ -37,21 +37,22 @@ void StageLowering::place_tiles() {
       refuse("stage {}: lanes do not run the trips of {} together", s_.name, request.loop);
     for (auto& c : s_.components) {
       if (c.after) continue;
-      visit(c.body, [&](const Formula& f) {
-        if (f.kind != FormulaKind::load || f.value != request.value) return;
+      visit_loads(c.body, [&](const FormulaLoad& f, DType dtype) {
+        if (f.value != request.value) return;
         if (std::ranges::any_of(tiles_, [&](auto& t) { return t.value == f.value && t.index == f.index; }))
           return;
-        tiles_.push_back(tile_of(request, f));
+        tiles_.push_back(tile_of(request, f, dtype));
       });
     }
   }
 }
 
-StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const Formula& load) const {
+StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const FormulaLoad& load,
+                                                DType dtype) const {
   const StageNest& nest = l_.n_.stages[size_t(stage_)];
   const ConeValue& value = l_.n_.cone.values[size_t(request.value)];
-  if (load.dtype != value.dtype || bits(value.dtype) < 8 || value.dtype == DType::boolean)
-    refuse("stage {} reads {} as {}: it is not copied", s_.name, value.name, luminal::to_string(load.dtype));
+  if (dtype != value.dtype || bits(value.dtype) < 8 || value.dtype == DType::boolean)
+    refuse("stage {} reads {} as {}: it is not copied", s_.name, value.name, luminal::to_string(dtype));
   if (!holes_of(l_.n_.cone, load.index).empty())
     refuse("stage {} finds where it reads {} in memory: it is not copied", s_.name, value.name);
   std::vector<StageLoop> inside; // loops that run within one trip, lanes among them
@@ -104,11 +105,9 @@ StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const 
   return tile;
 }
 
-const StageLowering::GroupTile* StageLowering::tile_of(const Formula& load) const {
+const StageLowering::GroupTile* StageLowering::tile_of(const FormulaLoad& load) const {
   for (const GroupTile& tile : tiles_)
-    if (load.kind == FormulaKind::load && tile.value == load.value && tile.index == load.index &&
-        l_.is_open(tile.loop))
-      return &tile;
+    if (tile.value == load.value && tile.index == load.index && l_.is_open(tile.loop)) return &tile;
   return nullptr;
 }
 

@@ -10,8 +10,8 @@ namespace luminal::kernel {
 namespace {
 /// The number of the unit's type that is made an f32 one.
 FormulaRef widened(const FormulaRef& f, DType type) {
-  return f->kind == FormulaKind::cast && f->dtype == DType::f32 && f->args[0]->dtype == type ? f->args[0]
-                                                                                             : nullptr;
+  const auto* cast = f->as<FormulaCast>();
+  return cast && f->dtype == DType::f32 && cast->x->dtype == type ? cast->x : nullptr;
 }
 } // namespace
 
@@ -51,10 +51,10 @@ void StageLowering::find_lane_product(State& state) {
     sum = &c;
   }
   const FormulaRef body = plain && sum ? sum->body : nullptr;
-  if (body && body->kind == FormulaKind::op && body->user_op.empty() && body->op == Op::mul)
+  if (body && applies(*body, Op::mul))
     for (int first : {0, 1}) {
-      p->operands[1] = widened(body->args[size_t(first)], p->unit.a.dtype);
-      p->operands[2] = widened(body->args[size_t(1 - first)], p->unit.b.dtype);
+      p->operands[1] = widened(args_of(*body)[size_t(first)], p->unit.a.dtype);
+      p->operands[2] = widened(args_of(*body)[size_t(1 - first)], p->unit.b.dtype);
       if (p->operands[1] && p->operands[2] && !varies(p->operands[1], p->axes[1]) &&
           !varies(p->operands[2], p->axes[0])) {
         product_ = std::move(p);
@@ -68,9 +68,8 @@ void StageLowering::find_lane_product(State& state) {
 /// Lanes do not read the memory of the device inside of the sum.
 void StageLowering::check_lane_product() const {
   for (int o : {1, 2})
-    visit(product_->operands[o], [&](const Formula& f) {
-      if (f.kind == FormulaKind::load &&
-          std::ranges::none_of(tiles_, [&](auto& t) { return t.value == f.value && t.index == f.index; }))
+    visit_loads(product_->operands[o], [&](const FormulaLoad& f) {
+      if (std::ranges::none_of(tiles_, [&](auto& t) { return t.value == f.value && t.index == f.index; }))
         refuse("stage {}: {} reads copies, and {} is not copied", s_.name, product_->unit.name,
                l_.n_.cone.values[size_t(f.value)].name);
     });
@@ -165,7 +164,8 @@ Body StageLowering::fragment_word(const State& state, int operand, int64_t w, Ex
   const FormulaRef& formula = p.operands[operand];
   Body body;
   std::vector<ValueRef> elements;
-  bool plain = formula->kind == FormulaKind::load && formula->guard.is_constant(1);
+  const FormulaLoad* load = load_of(*formula);
+  const bool plain = load && load->guard.is_constant(1);
   for (int i = 0; i < in_word; i++) {
     const ExprMap<Expr> here{{unit_lane(), p.lane}, {unit_place(), Expr(w * in_word + i)}};
     const ExprMap<Expr> at{{p.axis(info.axes[0]), substitute(info.map.first, here)},
@@ -179,9 +179,9 @@ Body StageLowering::fragment_word(const State& state, int operand, int64_t w, Ex
     // Copies hold zeros beyond the end of their value; elsewhere what lies behind the sum's end is 0 here.
     std::vector<Expr> inside;
     if (plain)
-      for (size_t d = 0; d < formula->index.size(); d++) {
-        const Expr e = value_at(in, formula->index[d]);
-        inside.push_back(lt(e, l_.n_.cone.values[size_t(formula->value)].shape[d]));
+      for (size_t d = 0; d < load->index.size(); d++) {
+        const Expr e = value_at(in, load->index[d]);
+        inside.push_back(lt(e, l_.n_.cone.values[size_t(load->value)].shape[d]));
       }
     for (size_t g = 0; g < p.nest.guards.size(); g++) {
       if (state.held[g] || !depends_on(p.nest.guards[g].value, p.axis('k'))) continue;

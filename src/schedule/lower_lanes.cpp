@@ -43,10 +43,10 @@ void StageLowering::note_lanes(const State& state, size_t g, Expr lane) const {
     use.writes.insert(c.out);
   }
   bool runs = own;
-  visit_stage(s_, [&](const Formula& f) {
+  visit_loads(s_, [&](const FormulaLoad& f) {
     std::vector<Expr> at;
     for (Expr e : f.index) at.push_back(value_at(state, e));
-    if (f.kind != FormulaKind::load || !reads_with(at, lane)) return;
+    if (!reads_with(at, lane)) return;
     runs = runs && inside(f.value, f.index);
     use.reads.insert(f.value);
     for (size_t d = 0; d < at.size(); d++)

@@ -11,17 +11,24 @@ namespace luminal::kernel {
 namespace {
 /// a*b - c*d of floats, where nobody else reads the products.
 bool is_difference(const Formula& f, const std::map<const Formula*, int>& uses) {
-  return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::sub && is_float(f.dtype) &&
-         std::ranges::all_of(f.args, [&](auto& a) {
-           return a->kind == FormulaKind::op && a->user_op.empty() && a->op == Op::mul &&
-                  uses.at(a.get()) <= 1;
+  return applies(f, Op::sub) && is_float(f.dtype) && std::ranges::all_of(args_of(f), [&](auto& a) {
+           return applies(*a, Op::mul) && uses.at(a.get()) <= 1;
          });
 }
 
 /// Steps of a dot instruction, one after the other, of which the first adds to nothing.
 bool starts_at_zero(const Formula& f) {
-  return f.kind == FormulaKind::op && !f.user_op.empty() && find_lane_unit(f.user_op) &&
-         (is_constant(f.args[0], 0) || starts_at_zero(*f.args[0]));
+  const auto* dot = f.as<FormulaUserOp>();
+  return dot && find_lane_unit(dot->name) && (is_constant(dot->args[0], 0) || starts_at_zero(*dot->args[0]));
+}
+
+bool reads_component(const FormulaRef& formula, int number) {
+  bool reads = false;
+  visit(formula, [&](const Formula& f) {
+    const auto* part = f.as<FormulaComponent>();
+    reads |= part && part->number == number;
+  });
+  return reads;
 }
 
 /// Is something of what the guard bounds divided?
@@ -105,7 +112,7 @@ std::vector<Expr> StageLowering::exprs_of(bool body, bool after) const {
 
 void StageLowering::count_uses(Values& values, const FormulaRef& formula) {
   if (!formula || ++values.uses[formula.get()] > 1) return;
-  for (auto& a : formula->args) count_uses(values, a);
+  for (auto& a : args_of(*formula)) count_uses(values, a);
 }
 
 ValueRef StageLowering::named(Values& values, ValueRef value) {
@@ -115,16 +122,16 @@ ValueRef StageLowering::named(Values& values, ValueRef value) {
   return let_value(value->dtype, number);
 }
 
-ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
+ValueRef StageLowering::loaded(const State& state, const FormulaLoad& f, DType dtype) const {
   Expr guard = f.guard.is_constant(1) ? f.guard : condition_at(state, f.guard);
   const Truth holds = prove(guard);
-  if (holds == Truth::no) return constant(f.dtype, 0);
+  if (holds == Truth::no) return constant(dtype, 0);
   if (holds == Truth::yes) guard = 1;
   if (const GroupTile* tile = tile_of(f)) {
     std::vector<Expr> at;
     for (size_t d = 0; d < f.index.size(); d++)
       at.push_back(value_at(state, f.index[d]) - tile->place.base[d]);
-    return load_as(f.dtype, tile->place.buffer,
+    return load_as(dtype, tile->place.buffer,
                    layout_offset(tile->place.layout, tile->place.extents, at) + tile->place.slot, guard);
   }
   const BufferId buffer = l_.places_[size_t(f.value)].buffer;
@@ -135,72 +142,72 @@ ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
   // be contiguous.
   const ConeValue& value = l_.n_.cone.values[size_t(f.value)];
   const Layout& layout = l_.places_[size_t(f.value)].layout;
-  if (bits(f.dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
+  if (bits(dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
       (layout.empty() || layout.back() != LayoutDim{.dim = int(value.shape.size()) - 1}))
     refuse("stage {} reads {} in words: neighbours along its last dimension are not contiguous", s_.name,
            value.name);
-  return load_as(f.dtype, buffer, offset_of(state, f.value, f.index), guard);
+  return load_as(dtype, buffer, offset_of(state, f.value, f.index), guard);
 }
 
 ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
   auto found = values.made.find(f.get());
   if (found != values.made.end()) return found->second;
-  ValueRef v;
-  switch (f->kind) {
-  case FormulaKind::constant: v = constant(f->dtype, f->constant); break;
-  case FormulaKind::load: v = loaded(*values.state, *f); break;
-  case FormulaKind::index: {
-    Expr e = f->dtype == DType::boolean ? condition_at(*values.state, f->index[0])
-                                        : value_at(*values.state, f->index[0]);
-    if (f->dtype == DType::boolean && prove(e) == Truth::yes) e = 1;
-    v = e.is_constant() && f->dtype == DType::boolean ? constant(DType::boolean, e.value() != 0)
-                                                      : index(e, f->dtype);
-    break;
-  }
-  case FormulaKind::component: v = values.components.at(size_t(f->component)); break;
-  case FormulaKind::cast: v = cast(f->dtype, value_of(values, f->args[0])); break;
-  case FormulaKind::bitcast: v = bitcast(f->dtype, value_of(values, f->args[0])); break;
-  case FormulaKind::op: {
-    if (f->user_op.empty() && f->op == Op::select) {
-      ValueRef chosen = value_of(values, f->args[0]);
-      if (const auto* known = chosen->as<Constant>()) {
-        v = value_of(values, f->args[known->value != 0 ? 1 : 2]);
-        break;
-      }
-    }
-    if (ValueRef sum = sum_into_unit(values, *f)) {
-      v = sum;
-      break;
-    }
-    std::vector<ValueRef> args;
-    for (auto& a : f->args) args.push_back(value_of(values, a));
-    if (f->user_op.empty() && f->op == Op::bit_and && f->dtype == DType::u32 && args[1]->is<Constant>() &&
-        args[1]->as<Constant>()->value == double(UINT32_MAX)) {
-      v = args[0]; // a mask of which all is chosen
-      break;
-    }
-    v = f->user_op.empty() ? apply(f->op, std::move(args)) : apply(f->user_op, std::move(args));
-    break;
-  }
-  }
-  LUMINAL_CHECK(v != nullptr, "component {} of stage {} is read before it is made", f->component, s_.name);
-  bool shared = values.uses[f.get()] > 1 && f->kind != FormulaKind::constant &&
-                f->kind != FormulaKind::component && f->kind != FormulaKind::index;
+  ValueRef v = visit(
+      *f, [&](const FormulaConstant& c) { return constant(f->dtype, c.value); },
+      [&](const FormulaLoad& load) { return loaded(*values.state, load, f->dtype); },
+      [&](const FormulaIndex& i) {
+        if (f->dtype != DType::boolean) return index(value_at(*values.state, i.value), f->dtype);
+        Expr e = condition_at(*values.state, i.value);
+        if (prove(e) == Truth::yes) e = 1;
+        return e.is_constant() ? constant(DType::boolean, e.value() != 0) : index(e, f->dtype);
+      },
+      [&](const FormulaComponent& c) {
+        const ValueRef made = values.components.at(size_t(c.number));
+        LUMINAL_CHECK(made != nullptr, "component {} of stage {} is read before it is made", c.number,
+                      s_.name);
+        return made;
+      },
+      [&](const FormulaCast& c) { return cast(f->dtype, value_of(values, c.x)); },
+      [&](const FormulaBitcast& c) { return bitcast(f->dtype, value_of(values, c.x)); },
+      [&](const FormulaOp& op) { return operation(values, op, f->dtype); },
+      [&](const FormulaUserOp& op) {
+        std::vector<ValueRef> args;
+        for (auto& a : op.args) args.push_back(value_of(values, a));
+        return apply(op.name, std::move(args));
+      });
+  const bool shared = values.uses[f.get()] > 1 && !f->is<FormulaConstant>() && !f->is<FormulaComponent>() &&
+                      !f->is<FormulaIndex>();
   if (shared) v = named(values, std::move(v));
   values.made[f.get()] = v;
   return v;
 }
 
+ValueRef StageLowering::operation(Values& values, const FormulaOp& op, DType dtype) {
+  if (op.op == Op::select) {
+    ValueRef chosen = value_of(values, op.args[0]);
+    if (const auto* known = chosen->as<Constant>())
+      return value_of(values, op.args[known->value != 0 ? 1 : 2]);
+  }
+  if (ValueRef sum = sum_into_unit(values, op, dtype)) return sum;
+  std::vector<ValueRef> args;
+  for (auto& a : op.args) args.push_back(value_of(values, a));
+  if (op.op == Op::bit_and && dtype == DType::u32 && args[1]->is<Constant>() &&
+      args[1]->as<Constant>()->value == double(UINT32_MAX))
+    return args[0]; // a mask of which all is chosen
+  return apply(op.op, std::move(args));
+}
+
 ValueRef StageLowering::unit_from(Values& values, const ValueRef& start, const Formula& f) {
-  return apply(f.user_op, {is_constant(f.args[0], 0) ? start : unit_from(values, start, *f.args[0]),
-                           value_of(values, f.args[1]), value_of(values, f.args[2])});
+  const auto& [unit, args] = *f.as<FormulaUserOp>();
+  return apply(unit, {is_constant(args[0], 0) ? start : unit_from(values, start, *args[0]),
+                      value_of(values, args[1]), value_of(values, args[2])});
 }
 
 /// x + unit(0, a, b) of integers is unit(x, a, b).
-ValueRef StageLowering::sum_into_unit(Values& values, const Formula& f) {
-  if (!f.user_op.empty() || f.op != Op::add || !is_integer(f.dtype)) return nullptr;
+ValueRef StageLowering::sum_into_unit(Values& values, const FormulaOp& sum, DType dtype) {
+  if (sum.op != Op::add || !is_integer(dtype)) return nullptr;
   for (size_t i = 0; i < 2; i++) {
-    const FormulaRef &dot = f.args[i], &other = f.args[1 - i];
+    const FormulaRef &dot = sum.args[i], &other = sum.args[1 - i];
     if (!starts_at_zero(*dot) || values.uses[dot.get()] > 1) continue;
     return unit_from(values, value_of(values, other), *dot);
   }
@@ -211,18 +218,16 @@ ValueRef StageLowering::accumulate(Values& values, const Component& c, const Val
   const FormulaRef& body = c.body;
   if (c.op == Op::add && starts_at_zero(*body) && values.uses[body.get()] <= 1)
     return unit_from(values, accumulated, *body);
-  bool product =
-      body->kind == FormulaKind::op && body->user_op.empty() && body->op == Op::mul && is_float(body->dtype);
+  const std::span<const FormulaRef> args = args_of(*body);
+  bool product = applies(*body, Op::mul) && is_float(body->dtype);
   if (l_.options_.contract && c.op == Op::add && product && values.uses[body.get()] <= 1)
-    return apply(Op::fma, {value_of(values, body->args[0]), value_of(values, body->args[1]), accumulated});
+    return apply(Op::fma, {value_of(values, args[0]), value_of(values, args[1]), accumulated});
   if (l_.options_.contract && c.op == Op::add && values.uses[body.get()] <= 1 &&
       is_difference(*body, values.uses)) {
     // acc + (a*b - c*d): two steps.
-    const Formula &plus = *body->args[0], &minus = *body->args[1];
-    ValueRef sum =
-        apply(Op::fma, {value_of(values, plus.args[0]), value_of(values, plus.args[1]), accumulated});
-    return apply(Op::fma,
-                 {apply(Op::neg, {value_of(values, minus.args[0])}), value_of(values, minus.args[1]), sum});
+    const std::span<const FormulaRef> plus = args_of(*args[0]), minus = args_of(*args[1]);
+    ValueRef sum = apply(Op::fma, {value_of(values, plus[0]), value_of(values, plus[1]), accumulated});
+    return apply(Op::fma, {apply(Op::neg, {value_of(values, minus[0])}), value_of(values, minus[1]), sum});
   }
   return apply(c.op, {accumulated, value_of(values, body)});
 }
@@ -316,10 +321,7 @@ Body StageLowering::point(State& state) {
       ValueRef v = value_of(values, c.body);
       bool read_later = false;
       for (size_t j = i + 1; j < s_.components.size(); j++)
-        if (!s_.components[j].after)
-          visit(s_.components[j].body, [&](const Formula& f) {
-            read_later |= f.kind == FormulaKind::component && f.component == int(i);
-          });
+        read_later |= !s_.components[j].after && reads_component(s_.components[j].body, int(i));
       if (read_later || (several && c.out >= 0)) v = named(values, v);
       values.components[i] = v;
       if (c.out >= 0)
@@ -422,9 +424,7 @@ Body StageLowering::results(State& state) {
     if (!c.after) continue;
     ValueRef v = value_of(values, c.body);
     for (size_t j = i + 1; j < s_.components.size(); j++)
-      visit(s_.components[j].body, [&](const Formula& f) {
-        if (f.kind == FormulaKind::component && f.component == int(i)) v = named(values, v);
-      });
+      if (reads_component(s_.components[j].body, int(i))) v = named(values, v);
     values.components[i] = v;
     if (c.out >= 0)
       epilogue.push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(state, c.out, c.index), v));

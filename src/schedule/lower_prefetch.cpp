@@ -66,12 +66,12 @@ std::vector<Expr> StageLowering::prefetched_places(const State& state, const Sta
       if (const Expr apart = offset - known; apart.is_constant() && std::abs(apart.value()) < line) return;
     offsets.push_back(offset);
   };
-  const auto loads = [&](const Formula& f) {
-    if (f.kind == FormulaKind::load && f.value == p.value) touches(f.index);
+  const auto loads = [&](const FormulaLoad& f) {
+    if (f.value == p.value) touches(f.index);
   };
   for (auto& c : s_.components) {
-    visit(c.body, loads);
-    if (!reduces(loop)) visit(c.init, loads); // a sum begins once
+    visit_loads(c.body, loads);
+    if (!reduces(loop)) visit_loads(c.init, loads); // a sum begins once
     if (c.out == p.value) touches(c.index);
   }
   if (offsets.empty()) refuse("prefetch: stage {} does not touch {}", s_.name, value.name);

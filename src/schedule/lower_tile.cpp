@@ -45,29 +45,29 @@ Body StageLowering::invariants(State& state, size_t i) {
   std::function<bool(const FormulaRef&)> is_fixed = [&](const FormulaRef& f) {
     auto found = fixed.find(f.get());
     if (found != fixed.end()) return found->second;
-    bool ok = f->kind != FormulaKind::component;
-    std::vector<Expr> read =
-        f->index; // whether a guarded load reads at all may change where its index does not
-    read.push_back(f->guard);
+    bool ok = !f->is<FormulaComponent>();
+    const std::span<const Expr> at_index = index_of(*f);
+    std::vector<Expr> read(at_index.begin(), at_index.end());
+    read.push_back(guard_of(*f)); // whether a load reads at all may change where its index does not
     for (Expr e : read) {
       const Expr at = value_at(state, e);
       ok = ok && unopened(state, at).empty() && !guarded(at);
     }
     for (int h : holes_of(l_.n_.cone, read)) ok = ok && state.holes.contains(h);
-    for (auto& a : f->args) ok = is_fixed(a) && ok;
+    for (auto& a : args_of(*f)) ok = is_fixed(a) && ok;
     return fixed[f.get()] = ok;
   };
   std::set<const Formula*> seen; // formulas share parts: each is walked once
   std::function<void(const FormulaRef&)> walk = [&](const FormulaRef& f) {
-    if (f->args.empty() || state.made.contains(f.get()) || !seen.insert(f.get()).second) return;
-    if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
-        f->args[0]->kind == FormulaKind::index &&
-        prove(condition_at(state, f->args[0]->index[0])) == Truth::yes)
-      return walk(f->args[1]); // what is not chosen is not written
+    const std::span<const FormulaRef> args = args_of(*f);
+    if (args.empty() || state.made.contains(f.get()) || !seen.insert(f.get()).second) return;
+    const auto* choice = applies(*f, Op::select) ? args[0]->as<FormulaIndex>() : nullptr;
+    if (choice && prove(condition_at(state, choice->value)) == Truth::yes)
+      return walk(args[1]); // what is not chosen is not written
     bool of_constants = std::ranges::all_of(
-        f->args, [](auto& a) { return a->kind == FormulaKind::constant || a->kind == FormulaKind::index; });
+        args, [](auto& a) { return a->template is<FormulaConstant>() || a->template is<FormulaIndex>(); });
     if (!is_fixed(f) || of_constants) {
-      for (auto& a : f->args) walk(a);
+      for (auto& a : args) walk(a);
       return;
     }
     Values values{&out, &state, state.made, {}, {}};

@@ -243,8 +243,8 @@ private:
   };
   void analyse_group(Expr lane, State& state);
   void place_tiles();
-  GroupTile tile_of(const GroupCopy& request, const Formula& load) const;
-  const GroupTile* tile_of(const Formula& load) const; // null where it is read from its own memory
+  GroupTile tile_of(const GroupCopy& request, const FormulaLoad& load, DType dtype) const;
+  const GroupTile* tile_of(const FormulaLoad& load) const; // null where it is read from its own memory
   Body copies(const std::string& loop) const;
   Body copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ahead, int& begun) const;
   int ring_of(const StageLoop& loop) const;
@@ -294,10 +294,11 @@ private:
   Body results(State& state); // innermost, when the folds are finished
   void count_uses(Values& values, const FormulaRef& formula);
   ValueRef value_of(Values& values, const FormulaRef& formula);
-  ValueRef loaded(const State& state, const Formula& f) const;
+  ValueRef loaded(const State& state, const FormulaLoad& f, DType dtype) const;
   ValueRef named(Values& values, ValueRef value);
   ValueRef unit_from(Values& values, const ValueRef& start, const Formula& f);
-  ValueRef sum_into_unit(Values& values, const Formula& f);
+  ValueRef sum_into_unit(Values& values, const FormulaOp& sum, DType dtype);
+  ValueRef operation(Values& values, const FormulaOp& op, DType dtype);
   ValueRef accumulate(Values& values, const Component& c, const ValueRef& accumulated);
   std::vector<ValueRef> combine_states(Values& values, const std::vector<ValueRef>& a,
                                        const std::vector<ValueRef>& b);

@@ -17,8 +17,9 @@ struct Read {
 
 /// A value that is converted to a wider type as it is read.
 bool is_conversion(const Formula& f, int value) {
-  return f.kind == FormulaKind::cast && f.args[0]->kind == FormulaKind::load && f.args[0]->value == value &&
-         bits(f.dtype) >= bits(f.args[0]->dtype);
+  const auto* cast = f.as<FormulaCast>();
+  const FormulaLoad* load = cast ? load_of(*cast->x) : nullptr;
+  return load && load->value == value && bits(f.dtype) >= bits(cast->x->dtype);
 }
 
 Read read_of(const Nests& nests, int value) {
@@ -31,13 +32,14 @@ Read read_of(const Nests& nests, int value) {
         conversions += conversions == 0 || read.dtype == f.dtype;
         read.dtype = f.dtype;
       }
-      if (f.kind != FormulaKind::load || f.value != value) return;
+      const FormulaLoad* load = load_of(f);
+      if (!load || load->value != value) return;
       loads++;
       if (f.dtype != v.dtype)
         refuse("{} is read as {}: a copy would not hold its bytes", v.name, luminal::to_string(f.dtype));
-      if (!read.stages.empty() && (f.index != read.index || f.guard != read.guard))
+      if (!read.stages.empty() && (load->index != read.index || load->guard != read.guard))
         refuse("{} is read at several places", v.name);
-      read.index = f.index, read.guard = f.guard;
+      read.index = load->index, read.guard = load->guard;
       read.stages.insert(int(s));
     });
   if (read.stages.empty()) refuse("no stage reads {}", v.name);
@@ -194,8 +196,8 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
   stage.components.push_back(part);
   for (int s : read.stages) {
     FormulaRewriter rewriter([&](const FormulaRef& f) {
-      const bool whole =
-          c.dtype == dtype ? f->kind == FormulaKind::load && f->value == v : is_conversion(*f, v);
+      const FormulaLoad* load = load_of(*f);
+      const bool whole = c.dtype == dtype ? load && load->value == v : is_conversion(*f, v);
       return whole ? formula_load(made, c.dtype, at) : f;
     });
     rewrite_stage(nests.cone.stages[size_t(s)], [&](const FormulaRef& f) { return rewriter(f); });

@@ -35,20 +35,21 @@ void read_state(Nests& nests, const Stage& scan, const Component& part, size_t d
   const std::string& value = nests.cone.values[size_t(part.out)].name;
   const Expr begun = scan.scan_reverse ? lt(axis.symbol, axis.extent - 1) : ge(axis.symbol, 1);
   for (const ConeHole& hole : nests.cone.holes)
-    visit(hole.value, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && f.value == part.out) refuse("{} is read as an index", value);
+    visit_loads(hole.value, [&](const FormulaLoad& f) {
+      if (f.value == part.out) refuse("{} is read as an index", value);
     });
   for (const int r : nests.readers(part.out)) {
     Stage& reader = nests.cone.stages[size_t(r)];
     if (!contains(reader.axes, scan.scan_axis)) refuse("stage {} has no axis {}", reader.name, axis.name);
     FormulaRewriter rewriter([&](const FormulaRef& f) -> FormulaRef {
-      if (f->kind != FormulaKind::load || f->value != part.out) return f;
-      if (f->index[dimension] != axis.symbol)
+      const FormulaLoad* load = load_of(*f);
+      if (!load || load->value != part.out) return f;
+      if (load->index[dimension] != axis.symbol)
         refuse("stage {} reads {} at other elements of {}", reader.name, value, axis.name);
-      std::vector<Expr> index = f->index;
+      std::vector<Expr> index = load->index;
       index.erase(index.begin() + long(dimension));
-      if (!scan.scan_exclusive) return formula_load(f->value, f->dtype, index, f->guard);
-      const FormulaRef before = formula_load(f->value, f->dtype, index, logical_and(f->guard, begun));
+      if (!scan.scan_exclusive) return formula_load(load->value, f->dtype, index, load->guard);
+      const FormulaRef before = formula_load(load->value, f->dtype, index, logical_and(load->guard, begun));
       return formula_op(Op::select, {formula_index(begun, DType::boolean), before, identity_of(part)});
     });
     rewrite_stage(reader, [&](const FormulaRef& f) { return rewriter(f); });

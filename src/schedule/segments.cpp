@@ -70,10 +70,10 @@ std::optional<int64_t> change_of(Expr e, Expr symbol, int64_t extent, bool condi
 /// A choice between values of which one is never taken here, and loads that never happen, are left
 /// out.
 FormulaRef without_choices(const FormulaRef& f) {
-  if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
-      f->args[0]->kind == FormulaKind::constant)
-    return f->args[f->args[0]->constant != 0 ? 1 : 2];
-  if (f->kind == FormulaKind::load && f->guard.is_constant(0)) return formula_constant(f->dtype, 0);
+  if (applies(*f, Op::select))
+    if (const auto* chosen = args_of(*f)[0]->as<FormulaConstant>())
+      return args_of(*f)[chosen->value != 0 ? 1 : 2];
+  if (guard_of(*f).is_constant(0)) return formula_constant(f->dtype, 0);
   return f;
 }
 
@@ -186,15 +186,12 @@ public:
 
 private:
   FormulaRef at(const FormulaRef& f) {
-    if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select)
-      if (const FormulaRef chosen = (*this)(f->args[0]); chosen->kind == FormulaKind::constant)
-        return (*this)(f->args[chosen->constant != 0 ? 1 : 2]);
-    Formula copy = *f;
-    for (FormulaRef& a : copy.args) a = (*this)(a);
-    for (Expr& e : copy.index) e = (*this)(e);
-    for (Expr& e : copy.at) e = (*this)(e);
-    copy.guard = (*this)(copy.guard);
-    if (copy.kind == FormulaKind::index) return without_units(formula_index(copy.index[0], copy.dtype));
+    if (applies(*f, Op::select))
+      if (const FormulaRef first = (*this)(args_of(*f)[0]); const auto* chosen = first->as<FormulaConstant>())
+        return (*this)(args_of(*f)[chosen->value != 0 ? 1 : 2]);
+    Formula copy = with_exprs(*with_args(*f, std::ref(*this)), std::ref(*this));
+    if (const auto* index = copy.as<FormulaIndex>())
+      return without_units(formula_index(index->value, copy.dtype));
     return without_units(without_choices(std::make_shared<const Formula>(std::move(copy))));
   }
 
@@ -230,7 +227,8 @@ void one_body(Nests& nests, int s, int a, int64_t length) {
     AtPlace place(axis.symbol, within + i);
     const int before = int(joint.components.size());
     FormulaRewriter moved([&](const FormulaRef& f) {
-      return f->kind == FormulaKind::component ? formula_component(f->component + before, f->dtype) : f;
+      const auto* part = f->as<FormulaComponent>();
+      return part ? formula_component(part->number + before, f->dtype) : f;
     });
     for (Component c : whole.components) {
       c.body = shared(moved(place(c.body)));

@@ -17,7 +17,7 @@ std::optional<int> plain_axis(const Cone& cone, Expr e) {
 namespace {
 
 void rewrite_loads(Nests& nests, int stage, const std::function<FormulaRef(const FormulaRef&)>& change) {
-  FormulaRewriter rewriter([&](const FormulaRef& f) { return f->kind == FormulaKind::load ? change(f) : f; });
+  FormulaRewriter rewriter([&](const FormulaRef& f) { return load_of(*f) ? change(f) : f; });
   rewrite_stage(nests.cone.stages[size_t(stage)], [&](const FormulaRef& f) { return rewriter(f); });
 }
 
@@ -48,8 +48,7 @@ void insert_copy(Nests& nests, int before, Stage stage) {
     if (nests.beyond.contains(a))
       refuse("the parts along {} go beyond the end of what was split: a copy would, too",
              nests.cone.axes[size_t(a)].name);
-  visit_stage(stage, [&](const Formula& f) {
-    if (f.kind != FormulaKind::load) return;
+  visit_loads(stage, [&](const FormulaLoad& f) {
     for (const Stage& maker : nests.cone.stages)
       for (const Component& c : maker.components)
         if (c.out == f.value && !(maker.needed.is_constant(1) &&
@@ -71,21 +70,21 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
   int64_t word = 0; // elements that are read at once: the copy holds them as one
   for (size_t s = 0; s < nests.cone.stages.size(); s++) {
     bool here = false;
-    visit_stage(nests.cone.stages[s], [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || f.value != v) return;
+    visit_loads(nests.cone.stages[s], [&](const FormulaLoad& f, DType dtype) {
+      if (f.value != v) return;
       const DType own = nests.cone.values[size_t(v)].dtype;
-      const int64_t elements = bits(f.dtype) / bits(own);
-      const bool alone = f.dtype == own;
+      const int64_t elements = bits(dtype) / bits(own);
+      const bool alone = dtype == own;
       const bool words = !alone && elements > 1 && c.layout.empty() && !f.index.empty() &&
                          proves_equal(mod(c.shape.back(), elements), 0) &&
                          proves_equal(mod(f.index.back(), elements), 0);
       if (!(alone || words) || (word && word != elements))
-        refuse("{} is read as {}: a copy would not hold its bytes", value, luminal::to_string(f.dtype));
+        refuse("{} is read as {}: a copy would not hold its bytes", value, luminal::to_string(dtype));
       here = true;
       if (word) return;
       word = elements;
       index = word_index(f.index, word);
-      c.dtype = f.dtype;
+      c.dtype = dtype;
     });
     if (here) readers.push_back(int(s));
   }
@@ -130,7 +129,8 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
   stage.components.push_back(part);
   for (int r : readers)
     rewrite_loads(nests, r, [&](const FormulaRef& f) {
-      return f->value == v ? formula_load(cv, f->dtype, word_index(f->index, word), f->guard) : f;
+      const FormulaLoad& load = *load_of(*f);
+      return load.value == v ? formula_load(cv, f->dtype, word_index(load.index, word), load.guard) : f;
     });
   insert_copy(nests, readers[0], std::move(stage));
 }
@@ -198,14 +198,14 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
               for (size_t j = 0; j < i; j++) plain &= f->at[i] != f->at[j] || f->at[i].is_constant();
             if (plain && !found) found = f;
           }
-          for (auto& a : f->args) walk(a);
+          for (auto& a : args_of(*f)) walk(a);
         };
         walk(*root);
       }
   if (first == nests.cone.stages.size()) refuse("no stage computes {}", node);
   if (!found) refuse("{} is nowhere read at plain axes", node);
   bool partial = false;
-  visit(found, [&](const Formula& f) { partial |= f.kind == FormulaKind::component; });
+  visit(found, [&](const Formula& f) { partial |= f.is<FormulaComponent>(); });
   if (partial) refuse("{} is made of results of its own stage", node);
   ConeValue v;
   v.name = value;
@@ -247,22 +247,21 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
     LUMINAL_CHECK(other.name != value, "there is already a value {}", value);
   if (!std::all_of(reader.components.begin() + 1, reader.components.end(),
                    [](const Component& c) { return c.after; }) ||
-      reader.components[0].kind != ComponentKind::fold ||
-      reader.components[0].body->kind != FormulaKind::op || !reader.components[0].body->user_op.empty() ||
-      reader.components[0].body->op != Op::mul)
+      reader.components[0].kind != ComponentKind::fold || !applies(*reader.components[0].body, Op::mul))
     refuse("stage {} is not a sum of products", name);
   const FormulaRef body = reader.components[0].body;
+  const std::span<const FormulaRef> args = args_of(*body);
   const auto varies = [&](const FormulaRef& f, Expr symbol) {
     return std::ranges::any_of(index_exprs(f), [&](Expr e) { return depends_on(e, symbol); });
   };
   std::optional<size_t> side;
   for (size_t a : {0, 1}) {
-    if (varies(body->args[a], along->symbol)) continue;
+    if (varies(args[a], along->symbol)) continue;
     if (side) refuse("no factor of stage {} varies with {}", name, axis);
     side = a;
   }
   if (!side) refuse("both factors of stage {} vary with {}", name, axis);
-  const FormulaRef factor = body->args[*side];
+  const FormulaRef factor = args[*side];
   if (!holes_of(nests.cone, index_exprs(factor)).empty())
     refuse("a factor of stage {} is found through indices from memory", name);
   ConeValue v;
@@ -285,7 +284,7 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   if (stage.axes.empty()) refuse("a factor of stage {} is the same everywhere", name);
   part.axes = sorted(stage.axes);
   part.out = nests.add_value(v);
-  std::vector<FormulaRef> factors = body->args;
+  std::vector<FormulaRef> factors(args.begin(), args.end());
   factors[*side] = formula_load(part.out, v.dtype, part.index);
   reader.components[0].body = formula_op(Op::mul, std::move(factors));
   stage.components.push_back(std::move(part));
@@ -334,12 +333,13 @@ void inline_value(Nests& nests, const std::string& value) {
     axes.push_back({c.index[d], d});
   }
   auto change = [&](const FormulaRef& f) {
-    if (f->kind != FormulaKind::load || f->value != v) return f;
+    const FormulaLoad* load = load_of(*f);
+    if (!load || load->value != v) return f;
     ExprMap<Expr> map;
-    for (auto& [axis, d] : axes) map[axis] = f->index[d];
+    for (auto& [axis, d] : axes) map[axis] = load->index[d];
     FormulaRef body = substitute(c.body, map);
-    if (f->guard.is_constant(1)) return body;
-    return formula_op(Op::select, {formula_index(f->guard, DType::boolean), guarded(body, f->guard),
+    if (load->guard.is_constant(1)) return body;
+    return formula_op(Op::select, {formula_index(load->guard, DType::boolean), guarded(body, load->guard),
                                    formula_constant(body->dtype, 0)});
   };
   for (int r : nests.readers(v)) rewrite_loads(nests, r, change);
@@ -429,24 +429,28 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
   if (!epilogue) joint.domain = second.domain;
   for (Component c : second.components) {
     FormulaRewriter rewriter([&](const FormulaRef& f) -> FormulaRef {
-      if (f->kind == FormulaKind::component) return formula_component(f->component + shift, f->dtype);
+      if (const auto* part = f->as<FormulaComponent>())
+        return formula_component(part->number + shift, f->dtype);
       if (!f->origin.empty() && !epilogue) // what the first stage computes already
         for (size_t i = 0; i < first.components.size(); i++) {
           const Component& p = first.components[i];
           if (p.kind == ComponentKind::map && !p.after && p.body->origin == f->origin && p.body->at == f->at)
             return formula_component(int(i), f->dtype);
         }
-      if (f->kind != FormulaKind::load) return f;
+      const FormulaLoad* load = load_of(*f);
+      if (!load) return f;
       for (size_t i = 0; i < first.components.size(); i++) {
         const Component& p = first.components[i];
-        if (p.out < 0 || p.out != f->value) continue;
-        if (f->index != p.index || !f->guard.is_constant(1))
-          refuse("stage {} reads {} at other points", next, nests.cone.values[size_t(f->value)].name);
+        if (p.out < 0 || p.out != load->value) continue;
+        if (load->index != p.index || !load->guard.is_constant(1))
+          refuse("stage {} reads {} at other points", next, nests.cone.values[size_t(load->value)].name);
         bool in_loop = p.kind == ComponentKind::map && !p.after;
         if (epilogue == in_loop)
-          refuse("stage {} reads {} before it is finished", next, nests.cone.values[size_t(f->value)].name);
+          refuse("stage {} reads {} before it is finished", next,
+                 nests.cone.values[size_t(load->value)].name);
         if (!epilogue && !in_loop)
-          refuse("stage {} reads {} before it is finished", next, nests.cone.values[size_t(f->value)].name);
+          refuse("stage {} reads {} before it is finished", next,
+                 nests.cone.values[size_t(load->value)].name);
         return formula_component(int(i), f->dtype);
       }
       return f;

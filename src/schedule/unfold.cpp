@@ -14,14 +14,16 @@ constexpr int64_t most_points = 16;
 } // namespace
 
 FormulaRef without_units(const FormulaRef& f) {
-  if (f->kind == FormulaKind::index && is_float(f->dtype) && f->index[0].is_constant())
-    return formula_constant(f->dtype, double(f->index[0].value()));
-  if (f->kind == FormulaKind::cast && is_float(f->dtype) && f->args[0]->kind == FormulaKind::constant &&
-      is_integer(f->args[0]->dtype))
-    return formula_constant(f->dtype, round_to(f->dtype, f->args[0]->constant));
-  if (f->kind != FormulaKind::op || !f->user_op.empty() || !is_float(f->dtype)) return f;
-  const auto& x = f->args;
-  switch (f->op) {
+  if (!is_float(f->dtype)) return f;
+  if (const auto* index = f->as<FormulaIndex>(); index && index->value.is_constant())
+    return formula_constant(f->dtype, double(index->value.value()));
+  if (const auto* cast = f->as<FormulaCast>(); cast && is_integer(cast->x->dtype))
+    if (const auto* known = cast->x->as<FormulaConstant>())
+      return formula_constant(f->dtype, round_to(f->dtype, known->value));
+  const auto* op = f->as<FormulaOp>();
+  if (!op) return f;
+  const auto& x = op->args;
+  switch (op->op) {
   case Op::add:
     if (is_constant(x[0], 0)) return x[1];
     if (is_constant(x[1], 0)) return x[0];
@@ -73,9 +75,9 @@ void unfold(Nests& nests, const std::string& name) {
     const Expr taken = substitute(whole.domain, point);
     if (taken.is_constant(0)) continue;
     const FormulaRef body = substitute(fold.body, point);
-    const bool product = fold.op == Op::add && body->kind == FormulaKind::op && body->user_op.empty() &&
-                         body->op == Op::mul && is_float(body->dtype) && body->dtype == fold.dtype;
-    FormulaRef with = product ? formula_op(Op::fma, {body->args[0], body->args[1], sum})
+    const bool product =
+        fold.op == Op::add && applies(*body, Op::mul) && is_float(body->dtype) && body->dtype == fold.dtype;
+    FormulaRef with = product ? formula_op(Op::fma, {args_of(*body)[0], args_of(*body)[1], sum})
                               : formula_op(fold.op, {sum, formula_cast(fold.dtype, body)});
     with = without_units(with);
     sum = taken.is_constant() ? with

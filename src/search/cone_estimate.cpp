@@ -41,9 +41,8 @@ double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule, co
     bool reads = false; // a count reads nothing
     for (const kernel::Component& c : stage.components) {
       part = part && c.kind == kernel::ComponentKind::fold;
-      kernel::visit(c.body, [&](const kernel::Formula& f) {
-        reads |= f.kind == kernel::FormulaKind::load &&
-                 nests.cone.values[size_t(f.value)].role == kernel::ValueRole::input;
+      kernel::visit_loads(c.body, [&](const kernel::FormulaLoad& f) {
+        reads |= nests.cone.values[size_t(f.value)].role == kernel::ValueRole::input;
       });
     }
     if (!part || !reads) continue;

@@ -15,19 +15,14 @@ namespace luminal::search {
 namespace {
 
 bool counts(const kernel::Formula& f) {
-  if (f.kind != kernel::FormulaKind::op || !is_float(f.dtype)) return false;
-  return f.op != Op::select || !f.user_op.empty();
-}
-
-bool is_product(const kernel::Formula& f) {
-  return f.kind == kernel::FormulaKind::op && f.user_op.empty() && f.op == Op::mul;
+  return is_operation(f) && is_float(f.dtype) && !applies(f, Op::select);
 }
 
 /// Instructions on a vector that compute it, about.
 double steps_of(const kernel::Formula& f) {
-  if (f.kind == kernel::FormulaKind::load) return 0.5; // others share it, or it overlaps
-  if (f.kind != kernel::FormulaKind::op || !f.user_op.empty()) return 1;
-  return row(f.op).vector_cost;
+  if (load_of(f)) return 0.5; // others share it, or it overlaps
+  const auto* op = f.as<kernel::FormulaOp>();
+  return op ? row(op->op).vector_cost : 1;
 }
 
 /// Vector instructions of the functions with which states move; what multiplies is in the product.
@@ -66,19 +61,19 @@ public:
 
   void operator()(const kernel::FormulaRef& f) {
     if (!seen_.insert(f.get()).second) return;
-    const bool choice = f->kind == kernel::FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
-                        f->args[0]->kind == kernel::FormulaKind::index;
-    const auto side = choice ? side_of(f->args[0]->index[0]) : std::nullopt;
+    const std::span<const kernel::FormulaRef> args = args_of(*f);
+    const auto* condition = applies(*f, Op::select) ? args[0]->as<kernel::FormulaIndex>() : nullptr;
+    const auto side = condition ? side_of(condition->value) : std::nullopt;
     if (side) {
       AxisPart& axis = box_[side->first];
       const AxisPart whole = axis;
       axis = side->second;
-      (*this)(f->args[1]);
+      (*this)(args[1]);
       axis = rest(whole, side->second);
-      (*this)(f->args[2]);
+      (*this)(args[2]);
       axis = whole;
     } else {
-      for (const kernel::FormulaRef& a : f->args) (*this)(a);
+      for (const kernel::FormulaRef& a : args) (*this)(a);
     }
     see_(*f, all_ > 0 ? volume() / all_ : 0);
   }
@@ -190,15 +185,15 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
         if (own > 0 && here > 0) {
           const double made = share * own * (computed ? computed(s, axes, f, here) / here : 1);
           steps += made;
-          if (fold && (f.kind == kernel::FormulaKind::load || (&f == c.body.get() && is_product(f))))
-            of_product += made;
+          if (fold && (load_of(f) || (&f == c.body.get() && applies(f, Op::mul)))) of_product += made;
         }
-        if (f.kind != kernel::FormulaKind::load) return;
-        if (kernel::holes_of(cone, f.index).empty()) {
-          whole[size_t(f.value)] = true;
-          reached[size_t(f.value)] += points(axes_of_index(stage, f.index));
+        const kernel::FormulaLoad* load = load_of(f);
+        if (!load) return;
+        if (kernel::holes_of(cone, load->index).empty()) {
+          whole[size_t(load->value)] = true;
+          reached[size_t(load->value)] += points(axes_of_index(stage, load->index));
         } else
-          asked[size_t(f.value)] += share * here;
+          asked[size_t(load->value)] += share * here;
       });
       shares(c.body);
       if (part && i < size_t(stage.monoid->size())) {
@@ -275,13 +270,13 @@ private:
   const std::vector<bool>& axes_of(const kernel::Formula& f) {
     const auto known = axes_.find(&f);
     if (known != axes_.end()) return known->second;
-    std::vector<bool> axes(nests_.cone.axes.size(), f.kind == kernel::FormulaKind::component);
+    std::vector<bool> axes(nests_.cone.axes.size(), f.is<kernel::FormulaComponent>());
     for (size_t a = 0; a < axes.size(); ++a) {
       const Expr symbol = nests_.cone.axes[a].symbol;
-      axes[a] = axes[a] || depends_on(f.guard, symbol) ||
-                std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, symbol); });
+      axes[a] = axes[a] || depends_on(guard_of(f), symbol) ||
+                std::ranges::any_of(index_of(f), [&](Expr e) { return depends_on(e, symbol); });
     }
-    for (const kernel::FormulaRef& arg : f.args) {
+    for (const kernel::FormulaRef& arg : args_of(f)) {
       const std::vector<bool>& others = axes_of(*arg);
       for (size_t a = 0; a < axes.size(); ++a) axes[a] = axes[a] || others[a];
     }

@@ -124,18 +124,14 @@ public:
     std::iota(parent_.begin(), parent_.end(), 0);
     uses_.resize(cone.values.size());
     for (size_t v = 0; v < cone.values.size(); v++) uses_[v].resize(cone.values[v].shape.size());
+    const auto see_load = [&](const kernel::FormulaLoad& load, DType dtype) { see(load, dtype); };
     for (const kernel::Stage& stage : cone.stages) {
-      kernel::visit_stage(stage, [&](const kernel::Formula& f) {
-        if (f.kind == kernel::FormulaKind::load) see(f);
-      });
+      kernel::visit_loads(stage, see_load);
       for (const kernel::Component& c : stage.components)
         if (c.out >= 0) see(c.out, c.index);
       for (const int a : stage.ordered) keep(a); // what depends on the order stays whole
     }
-    for (const kernel::ConeHole& hole : cone.holes)
-      kernel::visit(hole.value, [&](const kernel::Formula& f) {
-        if (f.kind == kernel::FormulaKind::load) see(f);
-      });
+    for (const kernel::ConeHole& hole : cone.holes) kernel::visit_loads(hole.value, see_load);
     for (size_t v = 0; v < uses_.size(); v++)
       for (size_t d = 0; d < uses_[v].size(); d++) tie(v, d);
   }
@@ -151,9 +147,8 @@ public:
   }
 
 private:
-  void see(const kernel::Formula& load) {
-    if (load.dtype !=
-        cone_.values[size_t(load.value)].dtype) // bytes from an element on: neighbours are read, too
+  void see(const kernel::FormulaLoad& load, DType dtype) {
+    if (dtype != cone_.values[size_t(load.value)].dtype) // bytes from an element on: neighbours are read, too
       for (size_t d = 0; d < load.index.size(); d++) odd_.insert({load.value, int(d)});
     see(load.value, load.index);
   }
