@@ -29,8 +29,7 @@ TERMS = [
      r"shorter\b|different\b)",
      "is not a"),
 ]
-# The chooser of default schedules is going to be replaced as a whole.
-EXEMPT = ("src/choose/", "tools/check_words.py", "tools/builtin_model/", "models/",
+EXEMPT = ("tools/check_words.py", "tools/builtin_model/", "models/",
           "tests/tree/tools_test.py")
 KINDS = {".cpp", ".h", ".py", ".sh", ".md", ".cmake", ".txt"}
 

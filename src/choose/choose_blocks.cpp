@@ -75,7 +75,7 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
 /// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor
 /// does not see far enough. Where other things lie between the blocks (their scales), groups of
 /// them are; but one row leaves those to the processor, as lines between them would be waited for.
-void DefaultScheduler::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
+void DefaultScheduler::prefetch_blocks(int s, const BlockSums& b, bool several_rows) {
   constexpr int64_t distance = 8 << 10; // bytes
   const std::string& far = b.blocks.back();
   const StageLoop* around = b.blocks.size() > 1 ? nest(s).find(b.blocks[b.blocks.size() - 2]) : nullptr;
@@ -100,7 +100,7 @@ void DefaultScheduler::blocks_ahead(int s, const BlockSums& b, bool several_rows
     const auto& [bytes, loop] = block;
     if (bytes < 1) continue;
     const int64_t usual = std::max<int64_t>(1, distance / bytes);
-    ask_ahead(s, value, {loop, inner}, usual, {0, usual * 2});
+    prefetch_value(s, value, {loop, inner}, usual, {0, usual * 2});
   }
 }
 
@@ -252,7 +252,7 @@ void DefaultScheduler::block_tiles(int s, BlockSums b) {
       add(DirectiveKind::parallel, {outer, l});
       break;
     }
-  blocks_ahead(s, b, several_rows);
+  prefetch_blocks(s, b, several_rows);
   add(DirectiveKind::at, {outer, b.blocks.back()});
   done_ = s + 1;
 }

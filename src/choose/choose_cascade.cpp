@@ -215,7 +215,7 @@ bool DefaultScheduler::cascade_tiles() {
   std::vector<Far> far;
   for (int s = begin; s < int(nests_.cone.stages.size()); s++)
     far.push_back(tile_stage(s, *t, {qo, qw, ql, ko}, rows));
-  tiles_ahead(far, {qo, qw, ql, ko}, rows);
+  prefetch_tiles(far, {qo, qw, ql, ko}, rows);
 
   // All run inside a block of lanes; from the first stage of the reduction on, inside its tiles.
   bool open = false;
@@ -342,7 +342,7 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
 /// While the first sum of a tile runs, the operand's next rows are asked for (16 of them, or as
 /// many as a step has), and what no two blocks share and lies in rows far apart: the queries of the
 /// next block, the results of this one.
-void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows) {
+void DefaultScheduler::prefetch_tiles(const std::vector<Far>& far, const TileLoops& loops, int64_t rows) {
   int sum = -1;
   std::string along, steps; // its loops: the summed one, and the one outside of that
   for (int s = 0; s < int(nests_.cone.stages.size()) && sum < 0; s++) {
@@ -359,7 +359,7 @@ void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops&
     const std::string inner = shared ? along : f.inner;
     if (inner.empty()) continue;
     const bool later = !shared || !f.written;
-    if (ask(s, "ahead", 1, {0}) > 0)
+    if (ask(s, "prefetch", 1, {0}) > 0)
       try_add(DirectiveKind::prefetch,
               {f.stage, f.value, nest(s).find(loops.tiles) ? loops.tiles : loops.blocks, inner}, {later});
   }
@@ -369,7 +369,7 @@ void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops&
     if (value_at(f.value).role == ValueRole::input) read.insert(f.value);
   });
   const int64_t ahead = steps == loops.tiles ? 1 : std::max<int64_t>(1, 16 / rows);
-  for (int value : read) ask_ahead(sum, value, {steps, along}, ahead, {0, 2 * ahead});
+  for (int value : read) prefetch_value(sum, value, {steps, along}, ahead, {0, 2 * ahead});
 }
 
 /// Loops of one stage of the cascade, or of what comes before and after it.

@@ -167,11 +167,11 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
 
 /// Results that few parts are distributed to in turn (images of which each holds every other
 /// column): all parts are read along their rows, and exchanged in registers.
-bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::deinterleaved(int s, const std::vector<std::string>& common) {
   constexpr int64_t most_parts = 8; // an odd number of them is exchanged in steps that grow with its square
   const Stage& st = stage(s);
-  const bool in_pieces = st.segment_group > 0; // with loops around them that all share
-  if (!common.empty() && !in_pieces) return false;
+  const bool in_segments = st.segment_group > 0; // with loops around them that all share
+  if (!common.empty() && !in_segments) return false;
   if (has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
   std::string part, row;
   for (auto& l : nest(s).loops)
@@ -195,7 +195,7 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
     const AxisUse use = use_along(nests_, s, l.symbol);
     if (suits && use.contiguous > 0 && use.strided == written && use.irregular == 0) row = l.name;
   }
-  if (row.empty() || !ask(s, "dealt", 1, {0, 1})) return false;
+  if (row.empty() || !ask(s, "deinterleave", 1, {0, 1})) return false;
   const std::string lanes = split_lanes(s, row);
   std::vector<std::string> order{stage(s).name}, outer;
   for (auto& l : nest(s).loops)
@@ -205,8 +205,8 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
   add(DirectiveKind::order, order);
   add(DirectiveKind::unroll, {stage(s).name, part});
   add(DirectiveKind::vector, {stage(s).name, lanes});
-  bool dealt_out = !common.empty();
-  if (dealt_out && common[0] != rolled_) add(DirectiveKind::parallel, {stage(s).name, common[0]});
+  bool is_distributed = !common.empty();
+  if (is_distributed && common[0] != rolled_) add(DirectiveKind::parallel, {stage(s).name, common[0]});
   for (const std::string& name : outer) {
     const StageLoop* l = nest(s).find(name);
     if (!l->symbol.is_symbol() || trips(*l) < 2 || contains(common, name)) continue;
@@ -219,7 +219,7 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
     });
     if (chooses && l->extent.is_constant() && l->extent.value() <= 4)
       add(DirectiveKind::jam, {stage(s).name, name}, {l->extent.value()});
-    else if (!std::exchange(dealt_out, true))
+    else if (!std::exchange(is_distributed, true))
       add(DirectiveKind::parallel, {stage(s).name, name});
   }
   return true;
@@ -227,7 +227,7 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
 
 /// Few rows that are written beside each other: as many vectors are read along the rows, and
 /// exchanged in registers.
-bool DefaultScheduler::few_rows_turned(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::few_rows_transposed(int s, const std::vector<std::string>& common) {
   if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty())
     return false;
   std::string written, read;
@@ -243,7 +243,7 @@ bool DefaultScheduler::few_rows_turned(int s, const std::vector<std::string>& co
   }
   if (written.empty() || read.empty()) return false;
   const int64_t rows = trips(*nest(s).find(written));
-  if (trips(*nest(s).find(read)) % rows || !ask(s, "turned", 1, {0, 1})) return false;
+  if (trips(*nest(s).find(read)) % rows || !ask(s, "transposed", 1, {0, 1})) return false;
   std::string outside, vectors = read;
   if (!nest(s).find(read)->extent.is_constant(rows)) std::tie(outside, vectors) = split(s, read, rows);
   std::vector<std::string> order{stage(s).name};
@@ -264,7 +264,7 @@ bool DefaultScheduler::few_rows_turned(int s, const std::vector<std::string>& co
 /// Reads that run along another axis than the writes: tiles of both, so that what is fetched of
 /// either side is used before it leaves the first cache. A tile goes through a buffer, where its
 /// lines do not fall into few sets of that cache. True where it chose all loops of the stage.
-bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::transposed(int s, const std::vector<std::string>& common) {
   const int64_t edge = limits_.lanes;
   if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty() ||
       nests_.cone.stages.size() > 1)
@@ -278,7 +278,7 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
     else if (use.contiguous > 0 && !use.store_contiguous)
       read = l.name;
   }
-  if (written.empty() || read.empty() || !ask(s, "turned", 1, {0, 1})) return false;
+  if (written.empty() || read.empty() || !ask(s, "transposed", 1, {0, 1})) return false;
   const std::string name = stage(s).name, ro = nests_.free_name(read + ".o"),
                     ri = nests_.free_name(read + ".i"), wo = nests_.free_name(written + ".o"),
                     wi = nests_.free_name(written + ".i");
@@ -342,7 +342,7 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
     done_ = s;
   }
   order(name, {ro, wo, ri, wi});
-  if (!copy.empty() || plain) { // a tile is turned in registers
+  if (!copy.empty() || plain) { // a tile is transposed in registers
     add(DirectiveKind::unroll, {name, ri});
     add(DirectiveKind::vector, {name, wi});
   }
@@ -373,7 +373,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
   int64_t vectors = 1; // at once
-  if (!lanes && (dealt(s, common) || few_rows_turned(s, common) || turned(s, common))) return;
+  if (!lanes && (deinterleaved(s, common) || few_rows_transposed(s, common) || transposed(s, common))) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is distributed in pieces of some kilobytes.
@@ -405,10 +405,10 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   std::vector<std::string> order{name};
   order.insert(order.end(), common.begin(), common.end());
   for (auto& k : kept) {
-    if (k == tile.inner && !tile.pieces.empty()) order.push_back(tile.pieces);
+    if (k == tile.inner && !tile.parts.empty()) order.push_back(tile.parts);
     order.push_back(k);
   }
-  std::erase(reduced, tile.pieces);
+  std::erase(reduced, tile.parts);
   order.insert(order.end(), reduced.begin(), reduced.end());
   // What ends where the lanes end stands outside of them; the other rows inside, so that what they
   // share is computed once.
@@ -437,7 +437,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   }
   std::erase(reduced, tile.far);
   if (tile.streamed && tile.far.empty() && !reduced.empty())
-    stream_ahead(s, *lanes, reduced, one_row_ || (tile.inner.empty() && tile.unrolled.empty()));
+    prefetch_stream(s, *lanes, reduced, one_row_ || (tile.inner.empty() && tile.unrolled.empty()));
   // Short loops over parts of a block are written out by the code generator. What comes from memory
   // is read in the order in which it lies there: not far apart, as loads of many steps would be
   // moved.
@@ -476,7 +476,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
   }
   if (lanes && common.empty() && !kept.empty() && !reduced.empty())
-    windows_ahead(s, *lanes, kept.back(), reduced.front());
+    prefetch_windows(s, *lanes, kept.back(), reduced.front());
   // In parallel: the outermost loop with enough trips that are known, else the first one.
   if (!common.empty()) {
     if (common[0] != rolled_) add(DirectiveKind::parallel, {name, common[0]});

@@ -135,9 +135,9 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   for (const StageLoop* l : kept)
     for (int load : {0, 1}) {
       if (n || !suits(load, *l) || trips(*l) < limits_.lanes) continue;
-      const auto frame = framed_.find(st.name);
-      if (frame != framed_.end() && loads[size_t(load)]->value == frame->second) continue;
-      const bool block = frame != framed_.end() || std::ranges::any_of(st.axes, [&](int a) {
+      const auto padded = padded_products_.find(st.name);
+      if (padded != padded_products_.end() && loads[size_t(load)]->value == padded->second) continue;
+      const bool block = padded != padded_products_.end() || std::ranges::any_of(st.axes, [&](int a) {
                            const Expr axis = axis_at(a).symbol;
                            return depends_on_loop(nest(s), axis, *l) &&
                                   std::ranges::any_of(loads[size_t(load)]->index, [&](Expr e) {
@@ -150,7 +150,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
     for (int load : {0, 1})
       if (!n && suits(load, *l) && written(*l) == Step::contiguous) n = l, panel = load;
   if (!n && p.depth.size() == 1) {
-    // Rows of both operands run along the sum: the panels of one are turned as they are copied,
+    // Rows of both operands run along the sum: the panels of one are transposed as they are copied,
     // where enough rows of the other use them.
     const StageLoop& k = *nest(s).find(p.depth[0]);
     std::vector<std::pair<const StageLoop*, int>> sides;
@@ -163,7 +163,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
     if (step_of(nests_.cone, loads[size_t(panel)]->value, index[panel], k.symbol) != Step::contiguous ||
         trips(*sides[1 - side].first) < 48)
       return {};
-    p.turned = true;
+    p.transposed = true;
   }
   if (!n || p.depth.empty()) return {};
   // Rows: the longest loop along which only the other operand moves, or the one along which the
@@ -202,7 +202,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
                value_at(p.value).dtype == DType::f32 && both[size_t(panel)]->dtype == DType::f32 &&
                value_at(p.value).role != ValueRole::interior;
   for (auto& o : p.outer) p.packable &= !nest(s).find(o)->symbol.is_symbol() || is_axis(*nest(s).find(o));
-  if (p.turned && !p.packable) return {};
+  if (p.transposed && !p.packable) return {};
   p.m = m->name, p.n = n->name;
   p.rows = trips(*m), p.columns = trips(*n);
   return p;
@@ -238,7 +238,7 @@ std::pair<int64_t, int64_t> DefaultScheduler::register_tile(int s, int64_t rows,
 }
 
 bool DefaultScheduler::of_small(const Product& p) {
-  return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
+  return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.transposed;
 }
 
 /// What the second cache holds, and what few rows use, is read in place, prefetched; else the panels pay
@@ -274,19 +274,19 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
   if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
   // A domain ends the loop over the sum, which has to be one: no panels are made of what it leaves out.
-  if (p->cut && (framed_.contains(stage(s).name) || p->depth.size() != 1 || !p->panels.empty() || p->across ||
-                 p->turned || !common.empty() || (s > 0 && copies_words(s - 1))))
+  if (p->cut && (padded_products_.contains(stage(s).name) || p->depth.size() != 1 || !p->panels.empty() ||
+                 p->across || p->transposed || !common.empty() || (s > 0 && copies_words(s - 1))))
     return false;
   // Small matrices in batches need no blocks: what they read comes from the first caches, where it
   // was asked for in time.
   const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
   const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
-                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= (p->turned ? 8 : 16));
+                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= (p->transposed ? 8 : 16));
   // Words of a dot instruction are put together in the panels of the product, but for a copy that has loops
   // of its own already.
   const bool reads_words = s > 0 && copies_words(s - 1) && (done_ < s || !common.empty());
   const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
-                        p->outer.empty() && common.empty() && !p->turned;
+                        p->outer.empty() && common.empty() && !p->transposed;
   if (reads_words && !in_words && common.empty()) return false;
   const bool tiled = in_words && on_tiles(s); // rows and vectors of two by two tiles
   if (!tiled && !ask(s, "blocked", enough, {0, 1})) return false;
@@ -316,20 +316,22 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   // Panels that stay in the last cache pass by once for each image: they come in one piece, what
   // runs across them does not.
   const int64_t of_panels = all_columns * p->deep * 4;
-  std::string dealt; // who shares the work: batches (an outer loop), columns (each packs its own), or rows
+  // The outer loop that workers share, where it is not columns (each packs its own) or rows.
+  std::string outer_parallel;
   if (p->across && !p->panels.empty() && common.empty() && of_panels <= limits_.l3 / 8 && p->rows >= 32 &&
       p->more_rows.size() == 1 && balance(trips(*nest(s).find(p->more_rows[0])), threads) > 0.97 &&
       ask(s, "images_outside", 1, {0, 1})) {
-    dealt = p->more_rows[0];
-    p->outer.insert(p->outer.begin(), dealt);
+    outer_parallel = p->more_rows[0];
+    p->outer.insert(p->outer.begin(), outer_parallel);
     p->more_rows.clear();
   }
   for (auto& o : p->outer)
-    if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
-                                                   (dealt.empty() || t > trips(*nest(s).find(dealt))))
-      dealt = o;
+    if (const int64_t t = trips(*nest(s).find(o));
+        threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
+        (outer_parallel.empty() || t > trips(*nest(s).find(outer_parallel))))
+      outer_parallel = o;
   const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
-  const bool pack = in_words || p->turned ||
+  const bool pack = in_words || p->transposed ||
                     (p->packable && p->panels.empty() && !small && !p->cut &&
                      ask(s, "pack", panels_pay(*p, few_rows), {0, 1}));
   const int64_t share_of_one = (all_columns + threads - 1) / threads;
@@ -340,12 +342,12 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const bool few_columns = all_columns < 2 * threads * columns && p->rows >= 2 * threads * rows;
   // (Who packs what another one reads waits for it, and the panels come from the other's cache.)
   const double to_share = pack ? 0.06 : 0.02;
-  const bool by_rows = threads > 1 && dealt.empty() &&
+  const bool by_rows = threads > 1 && outer_parallel.empty() &&
                        ask(s, "by_rows",
                            (few_columns && !pack && of_rows > by_tiles - 0.02) ||
                                of_rows > std::max(by_lanes, by_tiles) + to_share,
                            {0, 1});
-  const int64_t sharers = by_rows || !dealt.empty() ? 1 : threads;
+  const int64_t sharers = by_rows || !outer_parallel.empty() ? 1 : threads;
   int64_t usual_share = (all_columns + sharers - 1) / sharers;
   usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : columns);
   std::vector<int64_t> shares{usual_share};
@@ -431,9 +433,9 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
       if (!contains(sources, source)) sources.push_back(source);
     });
   std::vector<std::string> outer;
-  if (!dealt.empty()) outer.push_back(dealt);
+  if (!outer_parallel.empty()) outer.push_back(outer_parallel);
   for (auto& o : p->outer)
-    if (o != dealt) outer.push_back(o);
+    if (o != outer_parallel) outer.push_back(o);
   if (pack) {
     std::vector<std::string> moving;
     for (auto& o : outer)
@@ -441,8 +443,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     std::vector<std::string> still;
     for (auto& o : outer)
       if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
-    // Rows that run along the sum are turned in squares, in registers.
-    const bool squares = (p->turned || along_sum) && depth >= lanes;
+    // Rows that run along the sum are transposed in squares, in registers.
+    const bool squares = (p->transposed || along_sum) && depth >= lanes;
     if (squares) {
       const std::string kt = fresh(p->depth[0] + ".t"), ku = fresh(p->depth[0] + ".u");
       add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
@@ -457,16 +459,16 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::vector, {copy, nlane});
     // Its rows are read in short pieces, each far from the one before: too far for the processor's
     // own guess.
-    if (const int64_t steps = ask(s - 1, "ahead", 16, {0, 8, 16, 32});
+    if (const int64_t steps = ask(s - 1, "prefetch", 16, {0, 8, 16, 32});
         steps > 0 && !squares && depth > 2 * steps)
       for (const std::string& source : sources)
         try_add(DirectiveKind::prefetch, {copy, source, ki, ki}, {steps});
     add(DirectiveKind::at, {name, kc});
-    const bool dealt_here = !dealt.empty() && contains(moving, dealt);
-    add(DirectiveKind::parallel, {copy, dealt_here ? dealt : by_rows ? np : nc});
+    const bool distributed_here = !outer_parallel.empty() && contains(moving, outer_parallel);
+    add(DirectiveKind::parallel, {copy, distributed_here ? outer_parallel : by_rows ? np : nc});
     // Loops along which the panels do not move stand inside, so that they are packed once.
     in_order(name, {common, moving, {nc, kc}, still, {mc, np}, p->more_rows, {mt, ki, mi, nv, nlane}});
-    add(DirectiveKind::parallel, {name, dealt_here ? dealt : by_rows ? mc : nc});
+    add(DirectiveKind::parallel, {name, distributed_here ? outer_parallel : by_rows ? mc : nc});
   } else {
     if (by_rows)
       in_order(name,
@@ -474,34 +476,34 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     else
       in_order(name,
                {common, outer, {nc}, chunk, {mc, np}, p->more_rows, {mt}, inner_depth, {mi, nv, nlane}});
-    add(DirectiveKind::parallel, {name, !common.empty()  ? common[0]
-                                        : !dealt.empty() ? dealt
-                                        : by_rows        ? mc
-                                                         : nc});
+    add(DirectiveKind::parallel, {name, !common.empty()           ? common[0]
+                                        : !outer_parallel.empty() ? outer_parallel
+                                        : by_rows                 ? mc
+                                                                  : nc});
   }
   add(DirectiveKind::vector, {name, nlane});
   add(DirectiveKind::unroll, {name, mi, nv});
   if (small && p->depth.size() == 1 && common.empty())
-    batches_ahead(s, inputs_of(s), p->outer.back(), inner_depth.back());
+    prefetch_batches(s, inputs_of(s), p->outer.back(), inner_depth.back());
   if (!small && !tiled && common.empty() && inner_depth.size() == 1 && !p->across) {
     // The next rows, and the next columns where no copy brings them. (Not where rows are
     // contiguous: each step of the sum would ask for another line.)
-    tiles_ahead(s, p->other, mt, inner_depth.back());
+    prefetch_tiles(s, p->other, mt, inner_depth.back());
     // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
-    if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) results_ahead(s, mt);
+    if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) prefetch_results(s, mt);
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
     // (Where multiplying is as fast as the second cache, asking for what it holds takes from the loads: each
     // tile of rows would do so. Few of them wait for what it does not hold.)
     const bool waits = !limits_.full_rate || (p->rows < 64 && p->deep * all_columns * 4 > limits_.l2);
     if (!pack && !once && (of_batch || waits))
-      tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
-    if (once) panels_ahead(s, *p, np, inner_depth.back());
+      prefetch_tiles(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
+    if (once) prefetch_panels(s, *p, np, inner_depth.back());
   }
   // Those that come from memory: the next one.
   if (p->across && !p->panels.empty() && common.empty() && of_panels > limits_.l3 / 8 &&
       p->columns * p->deep * 4 <= limits_.l2 * 3 / 8)
-    tiles_ahead(s, p->value, np, inner_depth.back());
+    prefetch_tiles(s, p->value, np, inner_depth.back());
   const std::string& innermost = inner_depth.back();
   const StageLoop* last = nest(s).find(innermost);
   if (last->symbol.is_symbol() && !tiled)

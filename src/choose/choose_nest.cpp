@@ -123,7 +123,7 @@ void DefaultScheduler::copies_first(
   }
 }
 
-/// Of several folds the tiles stand side by side, and what follows each of them when all tiles are
+/// Of several folds the tiles are beside each other in the nest, and what follows each of them when all tiles are
 /// done comes after all of them.
 void DefaultScheduler::tiles_together(const std::string& tiles) {
   std::string after;
@@ -247,7 +247,7 @@ void DefaultScheduler::add_directives(const Blocking& b) {
   // comes from memory is a run to the processor, which has more requests on the way than ours.)
   for (const int value : inputs_of(last))
     if (const int64_t bytes = bytes_read(last, value, tiles).second; bytes > limits_.l2)
-      ask_ahead(last, value, {tiles, steps}, bytes <= limits_.l3, {0, 1, 2});
+      prefetch_value(last, value, {tiles, steps}, bytes <= limits_.l3, {0, 1, 2});
 }
 
 bool DefaultScheduler::statistic_tiles() {

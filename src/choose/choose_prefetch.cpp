@@ -1,4 +1,4 @@
-// choose/choose_prefetch.cpp -- what the default schedule asks for ahead of its use, and what it
+// choose/choose_prefetch.cpp -- what the default schedule prefetches, and what it
 // writes past the caches.
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
@@ -39,7 +39,7 @@ std::string DefaultScheduler::innermost(int s) const {
 /// Where stages walk the same rows one after the other, only the first would wait for memory, and
 /// memory for the others: they ask for later rows meanwhile. Asking twice, early and then again
 /// just before, is what reaches the limit: a hint may be dropped.
-void DefaultScheduler::read_ahead(const std::string& shared) {
+void DefaultScheduler::prefetch_reads(const std::string& shared) {
   for (size_t v = 0; v < nests_.cone.values.size(); v++) {
     const ConeValue& value = nests_.cone.values[v];
     const std::vector<int> readers = nests_.readers(int(v));
@@ -87,8 +87,8 @@ std::vector<int> DefaultScheduler::inputs_of(int s) const {
 
 /// The elements of a value that a later trip of the first loop touches, asked for in the second
 /// one: so many trips ahead, 0 for not at all.
-void DefaultScheduler::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
-                                 std::vector<int64_t> options) {
+void DefaultScheduler::prefetch_value(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+                                      std::vector<int64_t> options) {
   const std::string& name = value_at(value).name;
   const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
   if (trips <= 0) return;
@@ -99,15 +99,15 @@ void DefaultScheduler::ask_ahead(int s, int value, const std::vector<std::string
 
 /// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too
 /// short for the processor's own guess.
-int64_t DefaultScheduler::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
-                                        const std::string& inner) {
+int64_t DefaultScheduler::prefetch_batches(int s, const std::vector<int>& values, const std::string& batch,
+                                           const std::string& inner) {
   int64_t once = 0, all = 0;
   for (int value : values) {
     const auto [bytes, total] = bytes_read(s, value, batch);
     once += bytes, all += total;
   }
   if (all <= limits_.l2 || once > limits_.l2 / 4) return 0;
-  const int64_t trips = ask(s, "ahead", 2, {0, 1, 2, 4});
+  const int64_t trips = ask(s, "prefetch", 2, {0, 1, 2, 4});
   if (trips > 0)
     for (int value : values)
       if (bytes_read(s, value, batch).first > 0)
@@ -128,7 +128,7 @@ void DefaultScheduler::next_batches(const std::string& batch) {
     std::vector<int> values;
     for (int value : inputs_of(s))
       if (apart_.empty() ? reads[value].second == s : s == 0) values.push_back(value);
-    const int64_t ahead = batches_ahead(s, values, batch, innermost(copies_words(s) ? s + 1 : s));
+    const int64_t ahead = prefetch_batches(s, values, batch, innermost(copies_words(s) ? s + 1 : s));
     if (s == 0 && !apart_.empty() && ahead > 0)
       for (int value : inputs_of(1))
         try_add(DirectiveKind::prefetch, {stage(1).name, value_at(value).name, batch, innermost(1)}, {ahead});
@@ -136,7 +136,7 @@ void DefaultScheduler::next_batches(const std::string& batch) {
 }
 
 /// An operand that comes from beyond the first cache is asked for one tile ahead.
-void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner) {
+void DefaultScheduler::prefetch_tiles(int s, int value, const std::string& tiles, const std::string& inner) {
   const ConeValue& v = value_at(value);
   const StageLoop* loop = nest(s).find(tiles);
   if (v.role != ValueRole::input || !loop->symbol.is_symbol() || trips(*loop) < 2 ||
@@ -147,15 +147,15 @@ void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, c
     if (f.value != value) return;
     even = even && coefficient_of(layout_offset(v, over_loops(nest(s), f.index)), loop->symbol).has_value();
   });
-  if (even) ask_ahead(s, value, {tiles, inner}, 1, {0, 1});
+  if (even) prefetch_value(s, value, {tiles, inner}, 1, {0, 1});
 }
 
 /// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them
 /// takes as long as bringing them, which all workers share. (Further ahead, they and rows that lie
 /// whole pages apart push each other out of the first cache; where multiplying takes less, and
 /// within a page, these requests and the processor's own guesses are in each other's way.)
-void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& panels,
-                                    const std::string& depth) {
+void DefaultScheduler::prefetch_panels(int s, const Product& p, const std::string& panels,
+                                       const std::string& depth) {
   constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
   const ConeValue& v = value_at(p.value);
   const int64_t step = p.columns * bits(v.dtype) / 8;
@@ -163,16 +163,16 @@ void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& 
       bytes_read(s, p.value, panels).second <= limits_.l2)
     return;
   const int64_t usual = std::max<int64_t>(1, distance / step);
-  ask_ahead(s, p.value, {depth, depth}, usual, {0, usual / 2, usual * 2});
+  prefetch_value(s, p.value, {depth, depth}, usual, {0, usual / 2, usual * 2});
 }
 
 /// The results of the next tile are asked for while this one is summed up: sums that go on from
 /// there wait for them, and so do the stores.
-void DefaultScheduler::results_ahead(int s, const std::string& tiles) {
+void DefaultScheduler::prefetch_results(int s, const std::string& tiles) {
   const StageLoop* loop = nest(s).find(tiles);
   if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
   for (auto& c : stage(s).components) {
-    if (c.out >= 0 && value_at(c.out).role == ValueRole::output) ask_ahead(s, c.out, {tiles}, 1, {0, 1});
+    if (c.out >= 0 && value_at(c.out).role == ValueRole::output) prefetch_value(s, c.out, {tiles}, 1, {0, 1});
   }
 }
 

@@ -1,5 +1,5 @@
 // choose/choose_rows.cpp -- the default schedule of products of many rows with weights whose rows
-// run along the sum: the weights are unpacked and turned into panels, a piece at a time, inside the
+// run along the sum: the weights are unpacked and transposed into panels, a piece at a time, inside the
 // product's loops.
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
@@ -10,7 +10,7 @@ namespace luminal::kernel {
 
 namespace {
 
-int64_t pieces_of(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+int64_t parts_of(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 } // namespace
 
@@ -52,15 +52,15 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
   p.x = rows->value;
   const Expr n = axis_at(p.n).symbol, k = axis_at(p.k).symbol;
   // Rows of the weight run along the sum.
-  bool turned = false, beside = false;
+  bool transposed = false, beside = false;
   visit_loads(w, [&](const FormulaLoad& f) {
     const Step across = step_of(nests_.cone, f.value, f.index, n);
     const bool sums = step_of(nests_.cone, f.value, f.index, k) != Step::none;
     beside =
         beside || across == Step::irregular || (across == Step::contiguous && sums); // or in panels already
-    turned = turned || sums;
+    transposed = transposed || sums;
   });
-  if (beside || !turned) return {};
+  if (beside || !transposed) return {};
   const FormulaLoad* weight = load_of(*w);
   p.plain = weight && weight->guard.is_constant(1) && w->dtype == DType::f32 &&
             value_at(weight->value).dtype == DType::f32 && value_at(weight->value).role == ValueRole::input &&
@@ -70,7 +70,7 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
   return p;
 }
 
-/// Weights that are turned for many rows: the whole cone is products with one set of rows and
+/// Weights that are transposed for many rows: the whole cone is products with one set of rows and
 /// columns and one map on their results, or one product. `fewest`: rows from which on it is worth
 /// it, of the axis that is returned.
 std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
@@ -119,8 +119,8 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the
   // caches until the map comes.
   const int64_t usual_share = map >= 0 ? 512 : 1024;
-  const int64_t shares = round_up(pieces_of(all_columns, usual_share), threads);
-  const int64_t share = round_up(pieces_of(all_columns, shares), columns);
+  const int64_t shares = round_up(parts_of(all_columns, usual_share), threads);
+  const int64_t share = round_up(parts_of(all_columns, shares), columns);
 
   const auto name_of = [&](int axis) { return axis_at(axis).name; };
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
@@ -140,7 +140,7 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
     const int64_t block = p.blocks.empty() ? lanes : std::max(p.blocks.back(), lanes);
     // A block of rows and a panel of this depth share the second cache.
     const int64_t usual_depth = std::max<int64_t>(block, limits_.l2 / 2048);
-    const int64_t depth = round_up(pieces_of(deep, pieces_of(deep, usual_depth)), block);
+    const int64_t depth = round_up(parts_of(deep, parts_of(deep, usual_depth)), block);
     const int64_t rows = std::max(limits_.l2 / 2 / (4 * depth) / tile_rows, int64_t{4}) * tile_rows;
     const std::string kc = fresh(k + ".c"), ki = fresh(k + ".i"), kb = fresh(k + ".b"), kj = fresh(k + ".j"),
                       kt = fresh(k + ".t"), ku = fresh(k + ".u");
@@ -172,7 +172,7 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
       add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
       in_order(copy, {nc, kc, np, nv, kt, ku, nl});
     } else {
-      // Some lines of as many rows as there are lanes are unpacked along the rows, then turned.
+      // Some lines of as many rows as there are lanes are unpacked along the rows, then transposed.
       const int64_t piece = std::max<int64_t>(block, 4 * lanes);
       for (auto& st : {copy, unpacked}) add(DirectiveKind::split, {st, ki, kb, kj}, {piece});
       add(DirectiveKind::split, {copy, kj, kt, ku}, {lanes});

@@ -1,5 +1,5 @@
-// choose/choose_segments.cpp -- which axes of a map are cut into pieces by default, and which loops
-// the pieces share.
+// choose/choose_segments.cpp -- which axes of a map are cut into segments by default, and which loops
+// the segments share.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -8,12 +8,12 @@ namespace luminal::kernel {
 
 /// Along the lanes a cut takes selects, masks and gathers out of the loops; along another axis it
 /// spares the parts of a choice that is not taken.
-bool DefaultScheduler::worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const {
+bool DefaultScheduler::worth_segments(int s, const ConeAxis& axis, bool conditions_only) const {
   const std::vector<int64_t> ends = segment_ends(stage(s), axis, conditions_only);
   int64_t largest = 0, begin = 0;
   for (int64_t end : ends) largest = std::max(largest, end - begin), begin = end;
   if (!conditions_only) return largest >= 2 * limits_.lanes;
-  bool chosen = false; // there is a choice that the pieces decide
+  bool chosen = false; // there is a choice that the segments decide
   visit_stage(stage(s), [&](const Formula& f) {
     const auto* index = f.as<FormulaIndex>();
     chosen |= index && f.dtype == DType::boolean && depends_on(index->value, axis.symbol);
@@ -47,11 +47,11 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis, bool shares) {
 }
 
 /// Contiguous results: the lanes go along another axis, and each lane writes all of them.
-/// That is where they share what they are computed from, and where dealt() does not take them: there are more
+/// That is where they share what they are computed from, and where deinterleaved() does not take them: there are more
 /// of them than lanes, or the other axis is read in longer steps, too (parts of complex numbers).
 bool DefaultScheduler::rows_in_one_body(int s, const ConeAxis& axis) {
   Attempt attempt = begin();
-  if (!worth_pieces(s, axis, true)) return false;
+  if (!worth_segments(s, axis, true)) return false;
   const bool shares = one_body(s, axis);
   if (!shares && !one_body(s, axis, false)) return false;
   const bool many = axis.extent.is_constant() && axis.extent.value() > limits_.lanes;
@@ -73,7 +73,7 @@ bool DefaultScheduler::lies_along(int s, const ConeAxis& axis) const {
   });
 }
 
-/// Of several stages none is cut into pieces with loops of their own, which others could not join; elements
+/// Of several stages none is cut into segments with loops of their own, which others could not join; elements
 /// of a map are made together all the same.
 void DefaultScheduler::elements_in_one_body() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
@@ -81,16 +81,16 @@ void DefaultScheduler::elements_in_one_body() {
     if (std::ranges::any_of(map.components, [](auto& c) { return c.kind != ComponentKind::map; })) continue;
     for (const int a : std::vector<int>(map.axes))
       if (const ConeAxis axis = axis_at(a);
-          !lies_along(int(s), axis) && worth_pieces(int(s), axis, true) && one_body(int(s), axis))
+          !lies_along(int(s), axis) && worth_segments(int(s), axis, true) && one_body(int(s), axis))
         break;
   }
 }
 
-void DefaultScheduler::cut_into_pieces() {
+void DefaultScheduler::cut_into_segments() {
   if (nests_.cone.stages.size() != 1) return elements_in_one_body();
   if (stage(0).components.empty()) return;
   // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so
-  // that all pieces share those.
+  // that all segments share those.
   const std::vector<int> axes = stage(0).axes;
   bool first = true;
   for (size_t a = 0; a < axes.size(); a++) {
@@ -98,7 +98,7 @@ void DefaultScheduler::cut_into_pieces() {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       const bool lanes = lies_along(int(s), axis);
       if (first && lanes && rows_in_one_body(int(s), axis)) continue;
-      if (!worth_pieces(int(s), axis, !lanes)) continue;
+      if (!worth_segments(int(s), axis, !lanes)) continue;
       const std::string name = stage(int(s)).name;
       std::vector<std::string> around;
       for (auto& l : nest(int(s)).loops) {
@@ -107,7 +107,7 @@ void DefaultScheduler::cut_into_pieces() {
       }
       if (!first && (around.empty() || !piece_loops_.at(name).empty())) continue;
       if (first && !lanes && one_body(int(s), axis)) continue;
-      if (!decisions_.ask_whether(name + "." + axis.name + ".pieces", true)) continue;
+      if (!decisions_.ask_whether(name + "." + axis.name + ".segments", true)) continue;
       const size_t before = nests_.cone.stages.size();
       if (!try_add(DirectiveKind::segments, {name, axis.name},
                    lanes ? std::vector<int64_t>{} : std::vector<int64_t>{1}))

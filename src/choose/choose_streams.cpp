@@ -47,7 +47,7 @@ Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(int s) co
       stream.rows.push_back(c.axes[i]);
     }
   }
-  if (n == c.axes.size() || k == c.axes.size()) return other("no results lie side by side");
+  if (n == c.axes.size() || k == c.axes.size()) return other("no results are contiguous");
   if (!extent(n).is_constant() || !extent(k).is_constant()) return other("its sizes are not known");
   stream.columns = c.axes[n], stream.depth = c.axes[k];
   const Operand* weight = nullptr;
@@ -158,7 +158,7 @@ void DefaultScheduler::column_stream_loops(int s) {
         unrolled.insert(unrolled.end(), rows.begin(), rows.end());
       }
       add(DirectiveKind::jam, {name, step}, {steps});
-      if (ask(i, "ahead", 1, {0}))
+      if (ask(i, "prefetch", 1, {0}))
         try_add(DirectiveKind::prefetch, {name, value_at(own.weight).name, pieces, np}, {1});
     } else {
       order.insert(order.end(), rows.begin(), rows.end());

@@ -163,7 +163,7 @@ void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row
   std::reverse(tile.unrolled.begin() + first, tile.unrolled.end()); // outermost first, as they stand
 }
 
-/// Lanes along rows of a weight that stand beside each other: every vector of it is brought and
+/// Lanes along rows of a weight that are neighbours: every vector of it is brought and
 /// unpacked once for as many rows of the other operand as fit, and those come from a cache.
 void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile) {
   const Row row = other ? *other : Row{{}, 1, true};
@@ -220,7 +220,7 @@ void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, 
   }
   if (!other) return;
   std::string inside = row.loop;
-  if (row.trips >= 32 && sum_in_pieces(s, vectors.bytes / vectors.trips * beside, tile)) {
+  if (row.trips >= 32 && sum_in_parts(s, vectors.bytes / vectors.trips * beside, tile)) {
     tile.inner = unroll(inside, rows);
     return;
   }
@@ -239,7 +239,7 @@ void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, 
 /// Where the vectors of one tile (`bytes` along the whole sum) would fill the second cache, rows by
 /// the dozen go through a piece of them after the other. Then the weights come from memory once,
 /// and the results stay in the first cache meanwhile. The order of the sum is the same.
-bool DefaultScheduler::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
+bool DefaultScheduler::sum_in_parts(int s, int64_t bytes, Tile& tile) {
   const Stage& st = stage(s);
   if (bytes <= limits_.l2 / 8 || std::ranges::any_of(st.components, [](auto& c) { return c.after; }))
     return false;
@@ -249,11 +249,11 @@ bool DefaultScheduler::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
   if (sum == nest(s).loops.end() || !sum->extent.is_constant()) return false;
   const std::string loop = sum->name;
   const int64_t n = trips(*sum), fewest = (bytes + limits_.l2 / 8 - 1) / (limits_.l2 / 8);
-  int64_t pieces = fewest;
-  while (pieces <= 2 * fewest && n % pieces) pieces++;
-  if (n % pieces || n / pieces < 16) return false;
-  if (!ask(s, "pieces", 1, {0, 1})) return false;
-  tile.pieces = split(s, loop, n / pieces).first;
+  int64_t parts = fewest;
+  while (parts <= 2 * fewest && n % parts) parts++;
+  if (n % parts || n / parts < 16) return false;
+  if (!ask(s, "parts", 1, {0, 1})) return false;
+  tile.parts = split(s, loop, n / parts).first;
   return true;
 }
 
@@ -275,8 +275,8 @@ bool DefaultScheduler::reads_fields(int s) const {
 /// What comes from memory along the lanes is asked for two kilobytes ahead: far enough for rows
 /// that are multiplied slowly; further ahead, the processor's own guesses and these requests are
 /// two streams in each other's way.
-void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced,
-                                    bool row) {
+void DefaultScheduler::prefetch_stream(int s, const std::string& lanes,
+                                       const std::vector<std::string>& reduced, bool row) {
   const Expr lane = nest(s).find(lanes)->symbol;
   struct Use {
     std::map<size_t, int>
@@ -321,15 +321,15 @@ void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::
       if (far.empty()) continue;
     }
     const int64_t usual = std::max<int64_t>(1, 2048 / std::max<int64_t>(1, bytes));
-    if (const int64_t trips = ask(s, "ahead", usual, {0, usual * 2, usual * 4}); trips > 0)
+    if (const int64_t trips = ask(s, "prefetch", usual, {0, usual * 2, usual * 4}); trips > 0)
       try_add(DirectiveKind::prefetch, {stage(s).name, v.name, far, inner}, {trips});
   }
 }
 
 /// Windows with steps of several that come from memory, in loads that overlap in every line: too
 /// many requests for the processor to see the rows. Those of later tiles are asked for.
-void DefaultScheduler::windows_ahead(int s, const std::string& lanes, const std::string& tiles,
-                                     const std::string& inner) {
+void DefaultScheduler::prefetch_windows(int s, const std::string& lanes, const std::string& tiles,
+                                        const std::string& inner) {
   if (!reads_windows(s)) return;
   const Expr lane = nest(s).find(lanes)->symbol, tile = nest(s).find(tiles)->symbol,
              step = nest(s).find(inner)->symbol;
@@ -350,7 +350,7 @@ void DefaultScheduler::windows_ahead(int s, const std::string& lanes, const std:
         bytes_read(s, f.value, tiles).second > limits_.l2)
       values.insert(f.value);
   });
-  for (int value : values) ask_ahead(s, value, {tiles, inner}, 4, {0, 2, 8});
+  for (int value : values) prefetch_value(s, value, {tiles, inner}, 4, {0, 2, 8});
 }
 
 /// Does a fold read places that vary with kept and summed axes at once?

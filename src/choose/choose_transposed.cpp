@@ -6,10 +6,10 @@
 
 namespace luminal::kernel {
 
-/// Lanes go along one operand's kept axis: panels of it are turned as they are copied, for the
-/// whole sum. The other operand is read where it lies, or where frame() copied it: windows of it
+/// Lanes go along one operand's kept axis: panels of it are transposed as they are copied, for the
+/// whole sum. The other operand is read where it lies, or where copy_padded() copied it: windows of it
 /// overlap, and the rows of a register tile are those of a window first.
-bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::transposed_panels(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   const std::vector<const Formula*> both = factors(s);
   if (both.empty() || !common.empty() || !st.domain.is_constant(1)) return false;
@@ -68,7 +68,7 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
   int64_t uses = 1, deep = 1;
   for (auto* l : kept[1 - panel]) rows.push_back(*l), uses *= trips(*l);
   for (auto* l : depth) deep *= trips(*l);
-  if (uses < fewest_turned || deep < 64) return false;
+  if (uses < fewest_transposed || deep < 64) return false;
 
   // The register tile: whole inner rows, a part of the next loop, and vectors; full panels for all
   // workers.
@@ -98,7 +98,7 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
       if (whole == rows.size() || !tile_fits(inner, v)) break;
     }
   }
-  if (usual.cost == 0 || !ask(s, "turned", 1, {0, 1})) return false;
+  if (usual.cost == 0 || !ask(s, "transposed", 1, {0, 1})) return false;
   const int64_t columns = usual.vectors * lanes;
 
   // The copy: its own loops are the axes of the operand, neighbours along memory are one.

@@ -87,7 +87,7 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
   const std::optional<Product> p = product(s, {});
   const bool suits = p && !p->cut && copies_words(s - 1) && stage(s - 1).components[0].out == p->value &&
                      p->panels.empty() && p->outer.empty() && p->more_rows.empty() && !p->across &&
-                     !p->turned && p->depth.size() == 1 && p->rows >= 2 * tile.m &&
+                     !p->transposed && p->depth.size() == 1 && p->rows >= 2 * tile.m &&
                      p->columns >= 2 * tile.n && p->deep >= tile.k;
   if (suits && decisions_.ask_whether(name + ".in_tiles", true)) return true;
   undo(std::move(attempt));
@@ -133,12 +133,12 @@ bool DefaultScheduler::words_of_values(const std::string& name, const std::strin
     if (!try_add(DirectiveKind::unit_of_values, words)) continue;
     const int s = nests_.stage(name);
     const auto p = windowed_product(nests_.cone, stage(s));
-    const auto framed = [&] {
+    const auto padded = [&] {
       const WindowWays ways = window_ways(*p, limits_);
-      return takes_frame(nests_.cone, *p) &&
-             (ways.framed > ways.copied || has_panels(s, *p) || lies_beside(s, *p));
+      return takes_padded_copy(nests_.cone, *p) &&
+             (ways.padded > ways.copied || has_panels(s, *p) || lies_beside(s, *p));
     };
-    if (p && p->uses >= 16 && (p->window ? framed() : is_image(*p)) &&
+    if (p && p->uses >= 16 && (p->window ? padded() : is_image(*p)) &&
         decisions_.ask_whether(name + ".unit", true))
       return true;
     undo(std::move(attempt));

@@ -111,11 +111,11 @@ bool has_lanes(const Nests& nests, int s) {
   });
 }
 
-bool may_frame(const WindowedProduct& p) { return p.window && p.step != Step::irregular && p.depth >= 16; }
+bool may_pad(const WindowedProduct& p) { return p.window && p.step != Step::irregular && p.depth >= 16; }
 } // namespace
 
-bool takes_frame(const Cone& cone, const WindowedProduct& p) {
-  if (!may_frame(p)) return false;
+bool takes_padded_copy(const Cone& cone, const WindowedProduct& p) {
+  if (!may_pad(p)) return false;
   try {
     Nests nests(cone);
     kernel::padded_copy(nests, cone.values[size_t(load_of(*p.x)->value)].name, nests.free_name("frame"));
@@ -150,7 +150,7 @@ WindowBlocks window_blocks(const WindowedProduct& p, const MachineLimits& limits
 
 WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
   WindowWays ways;
-  if (p.run >= limits.lanes && p.window) ways.framed = share_of(p.run, limits.lanes);
+  if (p.run >= limits.lanes && p.window) ways.padded = share_of(p.run, limits.lanes);
   if (p.depth < 64) return ways;
   // An element of the windows takes as long to copy as some twelve vectors to multiply and add.
   const WindowBlocks blocks = window_blocks(p, limits);
@@ -169,10 +169,10 @@ bool DefaultScheduler::images_inside(int s, const WindowedProduct& p, int64_t by
 /// The operand is copied once with the zeros around it, and windows are shifted views of that: no
 /// condition is left in the loops, and nothing is copied as often as windows overlap. Rows that are
 /// read in steps of several are taken apart, so that lanes read side by side.
-bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
-  if (!may_frame(p)) return false;
+bool DefaultScheduler::copy_padded(int s, const WindowedProduct& p, bool across) {
+  if (!may_pad(p)) return false;
   const WindowWays ways = window_ways(p, limits_);
-  if (!ask(s, "frame", across || ways.framed > ways.copied, {0, 1})) return false;
+  if (!ask(s, "padded_copy", across || ways.padded > ways.copied, {0, 1})) return false;
   const auto name = [&](int a) { return axis_at(a).name; };
   const std::string product = stage(s).name, value = value_at(load_of(*p.x)->value).name,
                     copy = nests_.free_name(value + ".frame");
@@ -215,7 +215,7 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
     }
     options.push_back(all);
     const std::string row = name(outermost);
-    if (const int64_t rows = ask(s, "frame_rows", usual, options); rows < all) {
+    if (const int64_t rows = ask(s, "padded_rows", usual, options); rows < all) {
       undo(std::move(attempt));
       if (try_add(DirectiveKind::padded_copy, {value, copy, row}, {rows})) {
         const std::string block = axis_at(nests_.cone.values.back().axes[0]).name;
@@ -248,7 +248,7 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   }
   add(DirectiveKind::store, words);
   block_loops_[stage(s).name] = block_loops_[product] = shared;
-  if (across) framed_[product] = int(nests_.cone.values.size()) - 1;
+  if (across) padded_products_[product] = int(nests_.cone.values.size()) - 1;
   windowed_ = true;
   return true;
 }
@@ -266,7 +266,7 @@ bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
          std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
 }
 
-/// Do whole vectors lie side by side along the rows of results, and does another stage read more
+/// Are whole vectors contiguous along the rows of results, and does another stage read more
 /// along these? Lanes that go across rows would gather that.
 bool DefaultScheduler::along_rows(int s, const WindowedProduct& p) const {
   if (p.run % limits_.lanes || p.step != Step::contiguous) return false;
@@ -298,9 +298,9 @@ void DefaultScheduler::whole_copy(const WindowedProduct& p) {
   add(DirectiveKind::store, words);
 }
 
-/// The product of panels with what frame() copied: tiles of neighbours along a row of results, in
+/// The product of panels with what copy_padded() copied: tiles of neighbours along a row of results, in
 /// one row or in two, by one panel.
-bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::padded_tile(int s, const std::vector<std::string>& common) {
   const std::optional<Product> p = product(s, common);
   if (!p || !p->outer.empty()) return false;
   const std::string name = stage(s).name;
@@ -499,10 +499,10 @@ void DefaultScheduler::windows() {
       }
     }
     const bool few = p->uses < 16;                              // too few to pay for copies of windows
-    if (!few && fallback_ == Fallback::full && sums_rows(*p)) { // for turned_panels()
+    if (!few && fallback_ == Fallback::full && sums_rows(*p)) { // for transposed_panels()
       int64_t rows = 1;
       for (int a : p->kept) rows *= axis_at(a).extent.value();
-      if (rows < fewest_turned) continue; // lanes along the sum, as all lies
+      if (rows < fewest_transposed) continue; // lanes along the sum, as all lies
       const size_t before = nests_.cone.stages.size();
       whole_copy(*p);
       s += nests_.cone.stages.size() - before;
@@ -513,7 +513,7 @@ void DefaultScheduler::windows() {
     const bool across = has_panels(int(s), *p), beside = across || lies_beside(int(s), *p);
     const bool named = !p->origin.empty();
     const std::string read = value_at(load_of(*p->x)->value).name;
-    if (frame(int(s), *p, beside)) {
+    if (copy_padded(int(s), *p, beside)) {
       s++;
       if (!named && try_add(DirectiveKind::inline_, {read})) s--;
       continue;

@@ -23,7 +23,7 @@ struct WindowedProduct {
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& stage);
 
 /// Would a copy with the zeros around it serve: are windows shifted views of that?
-bool takes_frame(const Cone& cone, const WindowedProduct& product);
+bool takes_padded_copy(const Cone& cone, const WindowedProduct& product);
 
 /// How much of units that are filled from n things is filled.
 double share_of(int64_t n, int64_t unit);
@@ -35,9 +35,9 @@ struct WindowBlocks {
   bool by_image = false; ///< workers share the images
 };
 /// The share of the lanes' time that the product itself has, where lanes go along the run: the
-/// operand is framed, or its windows are copied.
+/// operand is a padded copy, or its windows are copied.
 struct WindowWays {
-  double framed = 0, copied = 0;
+  double padded = 0, copied = 0;
 };
 WindowWays window_ways(const WindowedProduct& product, const MachineLimits& limits);
 /// The best blocks, or those of so many rows.

@@ -294,7 +294,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
     }
     return std::move(schedule_);
   }
-  if (fallback == Fallback::full) cut_into_pieces();
+  if (fallback == Fallback::full) cut_into_segments();
   if (fallback == Fallback::full) columns_apart();
   std::set<std::string> in_blocks; // inner sums of blocks, by name
   for (size_t s = 0; s < nests_.cone.stages.size() && fallback == Fallback::full; s++)
@@ -336,9 +336,9 @@ Schedule DefaultScheduler::run(Fallback fallback) {
     done_ = int(s);
     if (fallback == Fallback::full && !common.empty() && s > 0 && copies_words(int(s) - 1))
       batched_.insert(name);
-    const bool done = (product && framed_.contains(name) && framed(int(s), shared)) ||
+    const bool done = (product && padded_products_.contains(name) && padded_tile(int(s), shared)) ||
                       ((product || batched_.contains(name)) && matmul(int(s), shared)) ||
-                      (product && turned_panels(int(s), shared)) || columns_apart_tile(int(s), shared);
+                      (product && transposed_panels(int(s), shared)) || columns_apart_tile(int(s), shared);
     if (!done) loops(int(s), shared);
     s = size_t(done_);
     if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});
@@ -347,7 +347,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   }
   for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
     add(DirectiveKind::at, {stage(int(s)).name, common.back()});
-  if (!common.empty() && batched_.empty() && rolled_.empty()) read_ahead(common.back());
+  if (!common.empty() && batched_.empty() && rolled_.empty()) prefetch_reads(common.back());
   if (!common.empty() && !batched_.empty()) next_batches(common.back());
   streams();
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {

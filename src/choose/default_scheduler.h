@@ -21,7 +21,7 @@ public:
       : original_(cone), nests_(cone), limits_(limits), decisions_(decisions) {}
   Schedule run(Fallback fallback);
   /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the
-  /// cone is not a product with turned weights.
+  /// cone is not a product with transposed weights.
   struct ForRows {
     Schedule schedule;
     std::string axis;
@@ -63,8 +63,8 @@ private:
   bool loop_reduces(int s, const StageLoop& l) const;
 
   // Axes cut where the index expressions change (choose_segments.cpp).
-  void cut_into_pieces();
-  bool worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const;
+  void cut_into_segments();
+  bool worth_segments(int s, const ConeAxis& axis, bool conditions_only) const;
   bool one_body(int s, const ConeAxis& axis, bool shares = true);
   bool rows_in_one_body(int s, const ConeAxis& axis);
   bool lies_along(int s, const ConeAxis& axis) const;
@@ -108,7 +108,7 @@ private:
     bool written = false;
   };
   Far tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
-  void tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows);
+  void prefetch_tiles(const std::vector<Far>& far, const TileLoops& loops, int64_t rows);
   // Blocks that stages share (choose_nest.cpp).
   std::optional<Tuple> folds_of_products() const;
   bool read_again(int s, int reduced, int axis) const;
@@ -151,15 +151,15 @@ private:
   void read_results();
   void epilogues();
   void windows();
-  bool frame(int s, const WindowedProduct& product, bool across);
+  bool copy_padded(int s, const WindowedProduct& product, bool across);
   bool images_inside(int s, const WindowedProduct& product, int64_t bytes);
-  bool framed(int s, const std::vector<std::string>& common);
+  bool padded_tile(int s, const std::vector<std::string>& common);
   bool lanes_by_copy(int s);
   bool sums_rows(const WindowedProduct& product) const;
   bool along_rows(int s, const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);
-  static constexpr int64_t fewest_turned = 16; // rows that pay for turning what they share
-  bool turned_panels(int s, const std::vector<std::string>& common);
+  static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
+  bool transposed_panels(int s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
   void lanes_of_common(std::vector<std::string>& common);
@@ -167,11 +167,11 @@ private:
   void sums_inside(int s);
   std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
   std::string innermost(int s) const;
-  void ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
-                 std::vector<int64_t> options);
-  void read_ahead(const std::string& shared);
+  void prefetch_value(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+                      std::vector<int64_t> options);
+  void prefetch_reads(const std::string& shared);
   bool reads_fields(int s) const;
-  void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced, bool row);
+  void prefetch_stream(int s, const std::string& lanes, const std::vector<std::string>& reduced, bool row);
 
   // ---- one stage (choose_loops.cpp, choose_tiles.cpp) ----
   void loops(int s, const std::vector<std::string>& common);
@@ -179,16 +179,16 @@ private:
   void split_panels(int s);
   void merge_neighbours(int s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
-  bool dealt(int s, const std::vector<std::string>& common);
-  bool few_rows_turned(int s, const std::vector<std::string>& common);
-  bool turned(int s, const std::vector<std::string>& common);
+  bool deinterleaved(int s, const std::vector<std::string>& common);
+  bool few_rows_transposed(int s, const std::vector<std::string>& common);
+  bool transposed(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(int s, const std::vector<std::string>& common);
-  int64_t batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
-                        const std::string& inner);
+  int64_t prefetch_batches(int s, const std::vector<int>& values, const std::string& batch,
+                           const std::string& inner);
   void next_batches(const std::string& batch);
   std::vector<int> inputs_of(int s) const;
-  void results_ahead(int s, const std::string& tiles);
+  void prefetch_results(int s, const std::string& tiles);
   // sum of a product of two loads; one of them, the panels, is contiguous along n, the other does
   // not move there
   struct Product {
@@ -202,12 +202,13 @@ private:
     bool packable = false, open = true; // open: nothing happens to the finished sums
     bool cut = false;                   // a domain leaves points of the sum out
     bool across = false;                // the results do not are contiguous along n
-    bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
+    bool transposed =
+        false; // nor does the operand: its rows run along the sum, and it is transposed as it is copied
   };
   std::vector<const Formula*> factors(int s) const;
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;
-  void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
-  void panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth);
+  void prefetch_tiles(int s, int value, const std::string& tiles, const std::string& inner);
+  void prefetch_panels(int s, const Product& p, const std::string& panels, const std::string& depth);
   void columns_apart();
   bool columns_apart_tile(int s, const std::vector<std::string>& common);
   bool words_follow(int s, const std::string& loop) const;
@@ -234,7 +235,7 @@ private:
     // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while
     // a block of those stays in the second cache.
     std::string outer, inner, blocks;
-    std::string pieces;    // of the sum, outside of the rows that all go through one after the other
+    std::string parts;     // of the sum, outside of the rows that all go through one after the other
     bool streamed = false; // what varies with `outer` comes from memory
     // parts of the rows, far from each other, between which the sum goes forward and backward by
     // turns
@@ -247,7 +248,7 @@ private:
   void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
   bool reads_windows(int s) const;
-  void windows_ahead(int s, const std::string& lanes, const std::string& tiles, const std::string& inner);
+  void prefetch_windows(int s, const std::string& lanes, const std::string& tiles, const std::string& inner);
   struct Row { // a kept loop along which one operand of a fold does not move
     std::string loop;
     int64_t trips;
@@ -263,7 +264,7 @@ private:
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
   void weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
-  bool sum_in_pieces(int s, int64_t bytes, Tile& tile);
+  bool sum_in_parts(int s, int64_t bytes, Tile& tile);
   void to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept, std::vector<std::string>& reduced);
 
   // Sums over blocks of sums within blocks (choose_blocks.cpp).
@@ -275,7 +276,7 @@ private:
   };
   std::optional<BlockSums> block_sums(int s) const;
   void block_tiles(int s, BlockSums sums);
-  void blocks_ahead(int s, const BlockSums& sums, bool several_rows);
+  void prefetch_blocks(int s, const BlockSums& sums, bool several_rows);
 
   const Cone& original_;
   Nests nests_;
@@ -286,10 +287,11 @@ private:
   bool windowed_ = false; // windows() made a copy
   // of copies and their readers, by stage: the loops that they share
   std::map<std::string, std::vector<std::string>> block_loops_;
-  // of pieces, by stage: the loops around the cut
+  // of segments, by stage: the loops around the cut
   std::map<std::string, std::vector<std::string>> piece_loops_;
-  std::set<std::string> joined_;      // pieces that run in the loops of the piece before
-  std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
+  std::set<std::string> joined_; // segments that run in the loops of the segment before
+  std::map<std::string, int>
+      padded_products_; // products of panels with what copy_padded() copied, and that value
   // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of
   // the sum
   std::vector<std::string> apart_;

@@ -46,12 +46,12 @@ double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes = {})
 /// Transcendental functions that maps and epilogues compute for one element at a time: as behind a sum that
 /// has all lanes.
 double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes = {});
-/// Elements that stages store one by one: lanes whose elements do not lie beside each other in the result.
+/// Elements that stages store one by one: lanes whose elements are not contiguous in the result.
 double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
 /// Elements that folds take one after the other: no loop of theirs has lanes or is written out.
 double summed_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
 /// Elements of arguments that stages load one by one, other than the operands of tiled folds: lanes whose
-/// elements do not lie beside each other, where no other loop that is written out makes squares of them.
+/// elements are not contiguous, where no other loop that is written out makes squares of them.
 double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes);
 
 } // namespace luminal::kernel

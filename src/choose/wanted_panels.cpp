@@ -148,15 +148,15 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const bool narrow = bits(weight.dtype) < 32 && !widened && !wordy,
                  few = (p->rows < 16 && !wordy) || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
-      bool framed = false;
+      bool padded = false;
       if (!p->beside) {
         // Lanes along n although the results do not lie so: a tile is reversed as it is written,
         // half a step for each element.
         double there = share_of(p->run, lanes);
         if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
           const WindowWays ways = window_ways(*windows, limits);
-          there = std::max(ways.framed, ways.copied);
-          framed = windows->w == &weight && takes_frame(cone, *windows);
+          there = std::max(ways.padded, ways.copied);
+          padded = windows->w == &weight && takes_padded_copy(cone, *windows);
         }
         const double here = share_of(p->n, lanes) / (1 + 0.5 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;
@@ -168,7 +168,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       while (columns > lanes && columns / 2 >= p->n) columns /= 2;
       // Windows pass all of a panel for each tile of a row: from the second cache.
       const int64_t element = wordy ? bits(weight.dtype) / 8 : 4;
-      if (framed && columns > 2 * lanes && p->depth * columns * element > limits.l2 * 5 / 8)
+      if (padded && columns > 2 * lanes && p->depth * columns * element > limits.l2 * 5 / 8)
         columns = 2 * lanes;
       const int64_t tile_rows = few_rows_tile(p->rows, narrow);
       while (columns > lanes && (tile_rows + 1) * (columns / lanes) + 1 > limits.vector_registers)
@@ -177,7 +177,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // (Of what comes from memory for few results no line is passed over: in one piece it comes
         // faster.)
         wishes.push_back({w.value, p->dim, columns,
-                          framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
+                          padded && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
                           widened, in_words, word});
       break;
     }
