@@ -3,7 +3,8 @@
 # eager, and how fast beside inductor.
 #
 #   ./bench.sh kernelbench --source FOLDER [--levels 1,2,3] [--only NAME] [--part i/n] [--rows FILE]
-#   [--json FILE] [--no-time] [--no-inductor] [--threads 2,1] [--seconds 0.1] [--slower]
+#   [--json FILE] [--no-time] [--no-inductor] [--threads 2,1] [--seconds 0.1] [--turns 3]
+#   [--processor-time] [--slower]
 #   ./bench.sh kernelbench --source FOLDER --cut     makes the table of cuts anew: kernelbench_cuts.json
 #
 # FOLDER: the folder KernelBench of github.com/ScalingIntelligence/KernelBench, with level1, level2,
@@ -82,13 +83,13 @@ def made(torch, file, cuts):
     return model, module.get_inputs()
 
 
-def seconds_of(call, most=0.3, least=3):
+def seconds_of(call, most=0.3, least=3, clock=time.perf_counter):
     times = []
     end = time.perf_counter() + most
     while len(times) < least or time.perf_counter() < end:
-        begin = time.perf_counter()
+        begin = clock()
         call()
-        times.append(time.perf_counter() - begin)
+        times.append(clock() - begin)
     return statistics.median(times)
 
 
@@ -254,12 +255,15 @@ def run_problem(torch, file, cuts, arguments):
             begin = time.perf_counter()
             others["inductor"](*inputs)
             row["inductor_first_call_s"] = time.perf_counter() - begin
+        clock = time.process_time if arguments.processor_time else time.perf_counter
         for threads in thread_counts(arguments):
             torch.set_num_threads(threads)  # Dynamo compiles anew: kernels of inductor have it in them
             rounds = {name: [] for name in others}
-            for _ in range(3):  # by turns
+            for _ in range(arguments.turns):
                 for name, call in others.items():
-                    rounds[name].append(seconds_of(lambda call=call: call(*inputs), arguments.seconds))
+                    rounds[name].append(
+                        seconds_of(lambda call=call: call(*inputs), arguments.seconds, clock=clock)
+                    )
             row[f"ms_{threads}"] = {name: 1e3 * min(list_) for name, list_ in rounds.items()}
         return row
 
@@ -310,7 +314,13 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--cut", action="store_true")
     parser.add_argument("--threads", default="2,1")
-    parser.add_argument("--seconds", type=float, default=0.1, help="of a round of one program; three rounds")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of one program in a turn")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="count what the threads of this process compute: for one thread on a machine that others use",
+    )
     parser.add_argument("--slower", action="store_true", help="name the problems slower than a peer")
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--no-inductor", action="store_true")
