@@ -298,8 +298,8 @@ def print_slower(rows, counts):
     """The problems that take longer than a peer, worst first."""
     for threads in counts:
         for peer in ("eager", "inductor"):
-            slow = [(ratio, name) for name, row in rows.items() if (ratio := times_faster(row, threads, peer))]
-            for ratio, name in sorted(item for item in slow if item[0] < 0.98):
+            found = ((times_faster(row, threads, peer), name) for name, row in rows.items())
+            for ratio, name in sorted(item for item in found if item[0] is not None and item[0] < 0.98):
                 times = rows[name][f"ms_{threads}"]
                 print(f"{threads} {peer:8} {ratio:5.2f} {times['luminal']:9.3f} ms  {name}")
 

@@ -172,7 +172,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // faster.)
         wishes.push_back({w.value, p->dim, columns,
                           framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
-                          widened, in_words, word});
+                          widened, in_words, word, framed ? p->rows : 0});
       break;
     }
   }
