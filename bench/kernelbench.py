@@ -3,7 +3,8 @@
 # eager, and how fast beside inductor.
 #
 #   ./bench.sh kernelbench --source FOLDER [--levels 1,2,3] [--only NAME] [--part i/n] [--rows FILE]
-#   [--json FILE] [--no-time] [--no-inductor]
+#   [--json FILE] [--no-time] [--no-inductor] [--threads 2,1] [--seconds 0.1] [--turns 3]
+#   [--processor-time] [--slower]
 #   ./bench.sh kernelbench --source FOLDER --cut     makes the table of cuts anew: kernelbench_cuts.json
 #
 # FOLDER: the folder KernelBench of github.com/ScalingIntelligence/KernelBench, with level1, level2,
@@ -82,13 +83,13 @@ def made(torch, file, cuts):
     return model, module.get_inputs()
 
 
-def seconds_of(call, most=0.3, least=3):
+def seconds_of(call, most=0.3, least=3, clock=time.perf_counter):
     times = []
     end = time.perf_counter() + most
     while len(times) < least or time.perf_counter() < end:
-        begin = time.perf_counter()
+        begin = clock()
         call()
-        times.append(time.perf_counter() - begin)
+        times.append(clock() - begin)
     return statistics.median(times)
 
 
@@ -199,6 +200,10 @@ def left_in_pytorch(told):
     return [line for line in told.splitlines() if line.startswith("luminal: ")]
 
 
+def thread_counts(arguments):
+    return [int(count) for count in arguments.threads.split(",")]
+
+
 def run_problem(torch, file, cuts, arguments):
     model, inputs = made(torch, file, cuts)
     with torch.no_grad():
@@ -250,31 +255,53 @@ def run_problem(torch, file, cuts, arguments):
             begin = time.perf_counter()
             others["inductor"](*inputs)
             row["inductor_first_call_s"] = time.perf_counter() - begin
-        for threads in (2, 1):
-            torch.set_num_threads(threads)
+        clock = time.process_time if arguments.processor_time else time.perf_counter
+        for threads in thread_counts(arguments):
+            torch.set_num_threads(threads)  # Dynamo compiles anew: kernels of inductor have it in them
             rounds = {name: [] for name in others}
-            for _ in range(3):  # by turns
+            for _ in range(arguments.turns):
                 for name, call in others.items():
-                    rounds[name].append(seconds_of(lambda call=call: call(*inputs), 0.1))
+                    rounds[name].append(
+                        seconds_of(lambda call=call: call(*inputs), arguments.seconds, clock=clock)
+                    )
             row[f"ms_{threads}"] = {name: 1e3 * min(list_) for name, list_ in rounds.items()}
         return row
 
 
-def summary(rows):
+def times_faster(row, threads, peer):
+    """Times that the peer takes as long as ours; None where one of them was not timed."""
+    times = row.get(f"ms_{threads}", {})
+    return times[peer] / times["luminal"] if peer in times else None
+
+
+def summary(rows, counts):
     for level in (1, 2, 3):
         own = [row for name, row in rows.items() if name.startswith(f"level{level}/")]
         if not own:
             continue
         text = f"level {level}: {sum(row['status'] == 'equal' for row in own)} of {len(own)} equal to eager"
         parted = sum(bool(row["reason"]) for row in own if row["status"] == "equal")
-        text += f", {parted} of them with parts in PyTorch"
+        print(text + f", {parted} of them with parts in PyTorch")
+        for threads in counts:
+            text = ""
+            for peer in ("eager", "inductor"):
+                ratios = [ratio for row in own if (ratio := times_faster(row, threads, peer)) is not None]
+                if ratios:
+                    mean = math.exp(statistics.fmean(map(math.log, ratios)))
+                    slower = sum(ratio < 0.98 for ratio in ratios)
+                    text += f"; {mean:.2f} x {peer} ({slower} of {len(ratios)} slower than 0.98 x)"
+            if text:
+                print(f"  {threads} thread{'s' * (threads > 1)}{text}")
+
+
+def print_slower(rows, counts):
+    """The problems that take longer than a peer, worst first."""
+    for threads in counts:
         for peer in ("eager", "inductor"):
-            ratios = [
-                row["ms_2"][peer] / row["ms_2"]["luminal"] for row in own if peer in row.get("ms_2", {})
-            ]
-            if ratios:
-                text += f"; {math.exp(statistics.fmean(map(math.log, ratios))):.2f} x {peer}"
-        print(text)
+            found = ((times_faster(row, threads, peer), name) for name, row in rows.items())
+            for ratio, name in sorted(item for item in found if item[0] is not None and item[0] < 0.98):
+                times = rows[name][f"ms_{threads}"]
+                print(f"{threads} {peer:8} {ratio:5.2f} {times['luminal']:9.3f} ms  {name}")
 
 
 def main():
@@ -286,6 +313,15 @@ def main():
     parser.add_argument("--rows", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--cut", action="store_true")
+    parser.add_argument("--threads", default="2,1")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of one program in a turn")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="count what the threads of this process compute: for one thread on a machine that others use",
+    )
+    parser.add_argument("--slower", action="store_true", help="name the problems slower than a peer")
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--no-inductor", action="store_true")
     arguments = parser.parse_args()
@@ -336,7 +372,9 @@ def main():
                 out.write(json.dumps(rows[name]) + "\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
-    summary(rows)
+    summary(rows, thread_counts(arguments))
+    if arguments.slower:
+        print_slower(rows, thread_counts(arguments))
     return 0 if all(row["status"] == "equal" for row in rows.values()) else 1
 
 

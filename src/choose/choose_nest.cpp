@@ -123,7 +123,7 @@ void DefaultScheduler::copies_first(
   }
 }
 
-/// Of several folds the tiles are beside each other in the nest, and what follows each of them when all tiles are
+/// Of several folds the tiles are neighbours in the nest, and what follows each of them when all tiles are
 /// done comes after all of them.
 void DefaultScheduler::tiles_together(const std::string& tiles) {
   std::string after;

@@ -47,8 +47,9 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis, bool shares) {
 }
 
 /// Contiguous results: the lanes go along another axis, and each lane writes all of them.
-/// That is where they share what they are computed from, and where deinterleaved() does not take them: there are more
-/// of them than lanes, or the other axis is read in longer steps, too (parts of complex numbers).
+/// That is where they share what they are computed from, and where deinterleaved() does not take them:
+/// there are more of them than lanes, or the other axis is read in longer steps, too (parts of complex
+/// numbers).
 bool DefaultScheduler::rows_in_one_body(int s, const ConeAxis& axis) {
   Attempt attempt = begin();
   if (!worth_segments(s, axis, true)) return false;

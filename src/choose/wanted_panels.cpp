@@ -178,7 +178,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // faster.)
         wishes.push_back({w.value, p->dim, columns,
                           padded && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
-                          widened, in_words, word});
+                          widened, in_words, word, padded ? p->rows : 0});
       break;
     }
   }

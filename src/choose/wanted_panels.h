@@ -21,6 +21,7 @@ struct PanelWish {
   int in_words = -1;
   int64_t word = 1;
   bool operator==(const PanelWish&) const = default;
+  int64_t windows = 0; ///< results that read each element through windows, where lanes go along `dim`
 };
 /// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a
 /// tile as the default schedule takes them; 0: it chooses by itself.

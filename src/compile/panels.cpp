@@ -38,6 +38,14 @@ bool is_copy(const Function& f, NodeId id) {
 
 bool to_f32(const Node& node) { return node.kind == NodeKind::cast && node.type().dtype == DType::f32; }
 
+/// An input of each step, such as weights that a caller may change, is copied into panels at each step where
+/// each of its elements has so many products: the copy, and the sums beside an image, are nothing to these.
+constexpr int64_t fewest_products = 512;
+bool is_step_input(const Function& f, NodeId id) {
+  const auto* input = std::get_if<InputAttr>(&f[id].attr);
+  return input && input->role == Role::argument && f[id].type().dtype == DType::f32;
+}
+
 /// What the kernels of a step ask for; constants and copies that some kernel wants as they are have
 /// no wish.
 Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const StepFusion& known_step) {
@@ -51,7 +59,11 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
   std::set<NodeId> copies;
   for (NodeId id = 0; id < f.nodes.size(); id++)
     if (is_copy(f, id) && users[f[id].inputs[0]] == 1) copies.insert(id);
-  if (constants.empty() && copies.empty()) return Wishes{};
+  std::set<NodeId> given;
+  for (NodeId id : f.params)
+    if (is_step_input(f, id)) given.insert(id);
+  if (constants.empty() && copies.empty() && given.empty()) return Wishes{};
+  const auto of_weight = [&](NodeId copy) { return constants.contains(f[f[copy].inputs[0]].inputs[0]); };
   const Region& region = known_step.step;
   Region load = region;
   load.given = {f.params.begin(), f.params.end()};
@@ -64,6 +76,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
   for (NodeId id : load.wanted)
     if (!f[id].is_tuple() && f[id].kind != NodeKind::get) constants.insert(id);
   constants.insert(copies.begin(), copies.end());
+  constants.insert(given.begin(), given.end());
 
   std::set<NodeId> unconverted; // what somebody reads otherwise than as f32
   for (const Node& node : f.nodes)
@@ -94,14 +107,16 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
       if (!constants.contains(id)) continue;
       const auto wish = std::ranges::find_if(
           wanted, [&](const kernel::PanelWish& w) { return cone->values[size_t(w.value)].origin == id; });
-      if (wish == wanted.end()) {
+      if (wish == wanted.end() || (given.contains(id) && wish->windows < fewest_products)) {
         kept.insert(id);
         continue;
       }
       const Wish own{wish->dim, wish->columns, wish->widened, wish->in_words, wish->word};
       const auto [earlier, fresh] = wishes.try_emplace(id, own);
       if ((!fresh && earlier->second != own) || (own.widened && !widens(id))) kept.insert(id);
-      if (wish->padded < 0 || copies.contains(id)) continue; // (sums beside the image are made at load)
+      // (Sums beside the image are made at load, or are few beside the products.)
+      const bool few = !copies.contains(id) || of_weight(id) || wish->windows >= fewest_products;
+      if (wish->padded < 0 || !few) continue;
       const NodeId written = cone->values[size_t(wish->padded)].origin;
       padded[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
     }
@@ -215,7 +230,16 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
       cast.name = to[cast.inputs[0]].name;
       to.nodes.push_back(std::move(cast));
     }
-    if (!copy) packed.panels.push_back({made, copies[id]});
+    if (is_step_input(f, id)) {
+      Node fence;
+      fence.kind = NodeKind::fence;
+      fence.types = to.nodes[made].types;
+      fence.attr = FenceAttr{};
+      fence.inputs = {made++};
+      to.nodes.push_back(std::move(fence));
+      packed.adds_copies = true;
+    } else if (!copy)
+      packed.panels.push_back({made, copies[id]});
     to.nodes.push_back(view_of(made, to[made].type().dtype, std::move(back), ""));
     stands_in[id] = made + 1;
   }

@@ -15,6 +15,7 @@ struct PackedFunction {
   Function function;          ///< without nodes: nothing to pack
   std::vector<Panels> panels; ///< of constants
   bool adds_sums = false;     ///< of what windows read around their images
+  bool adds_copies = false;   ///< into panels, at each step
   /// Of each value of the given function: what is in memory where it was stored.
   std::vector<NodeId> stored_as;
 };

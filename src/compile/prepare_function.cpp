@@ -103,7 +103,7 @@ Result<void> lay_out_constants(PlanState& state, FunctionPlan& f) {
     f.load_values.push_back(panels);
   }
   f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
-  if (f.step.given || f.step.searched || !packed.adds_sums)
+  if (!packed.adds_copies && (f.step.given || f.step.searched || !packed.adds_sums))
     f.step.partition = packed_partition(packed, known.partition, f.load_values);
   else // where the new sums meet their readers is for fusion to decide
     f.step.partition = fuse(f.step.region);

@@ -29,7 +29,7 @@ const ViewAttr* plain_view(const Function& f, NodeId id) {
 
 /// Steps are left out of columns point by point, in code of its own for each tile that some lie
 /// beside: no more columns than this.
-constexpr int64_t widest_edge = 8;
+constexpr int64_t widest_edge = 12;
 
 /// The columns for which some step lies beside the image.
 int64_t edge_of(const PaddingRegion& columns, const Shape& space) {
@@ -81,7 +81,9 @@ std::vector<PaddingRegion> padding_regions_of(const Function& f, NodeId id) {
     if (!x || !w || x->fill != 0 || x->predicate.is_constant(1) || x->map.empty()) continue;
     const std::set<int> run = axes_in(x->map.back(), x->shape), still = axes_of(*w);
     const auto reduced = [&](int a) { return std::ranges::find(fold->reduced, a) != fold->reduced.end(); };
-    PaddingRegion rows{1, -1, 1 - i}, columns = rows;
+    const PaddingRegion none{1, -1, 1 - i};
+    PaddingRegion columns = none;
+    std::vector<PaddingRegion> rows; // of images, planes of volumes
     std::vector<Expr> conditions{x->predicate};
     if (x->predicate.kind() == ExprKind::logical_and)
       conditions.assign(x->predicate.args().begin(), x->predicate.args().end());
@@ -91,15 +93,18 @@ std::vector<PaddingRegion> padding_regions_of(const Function& f, NodeId id) {
       for (int a : axes_in(condition, x->shape))
         if (!reduced(a)) kept.push_back(a);
       if (kept.size() != 1 || still.contains(kept[0])) continue;
-      const bool along = run.contains(kept[0]);
-      PaddingRegion& region = along ? columns : rows;
-      if (region.row >= 0 && kept[0] != region.row) continue;
-      region.row = kept[0];
-      region.inside = logical_and(region.inside, condition);
+      PaddingRegion* region = &columns;
+      if (!run.contains(kept[0])) {
+        const auto known = std::ranges::find(rows, kept[0], &PaddingRegion::row);
+        region = known == rows.end() ? &rows.emplace_back(none) : &*known;
+      }
+      if (region->row >= 0 && kept[0] != region->row) continue;
+      region->row = kept[0];
+      region->inside = logical_and(region->inside, condition);
     }
-    if (rows.row >= 0)
-      return columns.row >= 0 && edge_of(columns, x->shape) <= widest_edge ? std::vector{rows, columns}
-                                                                           : std::vector{rows};
+    if (rows.empty()) continue;
+    if (columns.row >= 0 && edge_of(columns, x->shape) <= widest_edge) rows.push_back(columns);
+    return rows;
   }
   return {};
 }

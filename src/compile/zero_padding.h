@@ -13,9 +13,9 @@ struct PaddingRegion {
   int row = 0;   ///< the kept axis
   int other = 0; ///< which input of the product is the constant's
 };
-/// Of a fold that sums the product of a view with zeros around it and another view: of its rows,
-/// then of the columns, where few of them meet the zeros. Nothing where it is something else, or no
-/// row lies outside.
+/// Of a fold that sums the product of a view with zeros around it and another view: of its rows (of a
+/// volume: planes and rows), then of the columns, where few of them meet the zeros. Nothing where it is
+/// something else, or no row lies outside.
 std::vector<PaddingRegion> padding_regions_of(const Function& function, NodeId fold);
 
 /// The sum with what the steps outside add: 0 times the constant, which is not 0 where that is

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "ir/user_ops.h"
+#include "rules/batch_axes.h"
 #include "rules/fold_domain.h"
 #include "rules/form_edits.h"
 #include "rules/monoids.h"
@@ -27,6 +28,7 @@ public:
   Fragment run() {
     find_homes();
     find_needed();
+    find_batches();
     // What is computed comes in the order of the nodes that it comes from, so that the function keeps
     // its order; views, positions and numbers come just before their first reader.
     for (const NodeId id : e_.nodes)
@@ -144,6 +146,21 @@ private:
     }
   }
 
+  void find_batches() {
+    std::vector<RowView> chosen;
+    std::vector<Form> forms;
+    for (ClassId c = 0; c < classes_.size(); ++c) {
+      if (!classes_[c].needed) continue;
+      chosen.push_back(row(c));
+      if (const RowView& r = chosen.back(); r.op == ops().in || r.op == ops().par)
+        forms.push_back(t_.leaves[r.args()[0]].form);
+    }
+    for (const NodeId root : e_.roots) forms.push_back(t_.forms[e_.forms[root]]);
+    batches_ = batch_axes(
+        t_, chosen, forms, [this](ClassId c) { return row(c); },
+        [this](ClassId c) -> const AxisSet& { return axes_of(c); });
+  }
+
   // ---- axes of chosen terms
   const AxisSet& axes_of(ClassId c) {
     if (classes_[c].has_axes) return classes_[c].axes;
@@ -204,7 +221,7 @@ private:
     if (home == absent || e_.forms[home] == absent)
       for_each_operand(row(c), [&](ClassId x) { join(form, x, axes); });
     append_missing(form, axes);
-    return t_.forms.id(form);
+    return t_.forms.id(opened(form, batches_));
   }
 
   // ---- index expressions
@@ -463,7 +480,7 @@ private:
       form = filtered(t_.forms[classes_[c].wanted], needed);
     if (home == absent) for_each_operand(row(c), [&](ClassId x) { join(form, x, needed); });
     append_missing(form, needed);
-    form = cut(form, over);
+    form = opened(cut(form, over), batches_);
     kept = home != absent && form == t_.forms[e_.forms[home]];
     return form;
   }
@@ -560,6 +577,7 @@ private:
   const Choice& choice_;
   const EmitOptions& options_;
   std::vector<Class> classes_;
+  AxisSet batches_; // of cascades (rules/batch_axes.h)
   std::vector<std::unique_ptr<LaidOut>> laid_;
   std::unordered_map<uint64_t, NodeId> first_of_form_;
 };

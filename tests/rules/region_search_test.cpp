@@ -5,6 +5,7 @@
 #include "model_graphs.h"
 #include "rules/emit_region.h"
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace luminal::region_search_test {
@@ -65,6 +66,48 @@ TEST(RegionSearch, ChosenBoundariesAreThoseOfThePlan) {
     return choice;
   };
   EXPECT_EQ(build(module, all).steps, 3u);
+}
+
+/// Attention with its batches in two dimensions where it is read and asked for, in one in its products:
+/// all stages of what the rules make of it share both, so that they run in the same loops.
+TEST(RegionSearch, BatchesOfACascadeAreDimensionsOfTheirOwn) {
+  const Module module =
+      parse_module("fn @main(%q: f32[4, 8, 64, 64], %k: f32[4, 8, 64, 64], %v: f32[4, 8, 64, 64]) {\n"
+                   "  %a = view %q [b: 32, m: 64, n: 64, k: 64] -> [b // 8, b % 8, m, k]\n"
+                   "  %b = view %k [b: 32, m: 64, n: 64, k: 64] -> [b // 8, b % 8, n, k]\n"
+                   "  %p = mul %a, %b\n"
+                   "  %f = fold [b: 32, m: 64, n: 64, k: 64] over [k] { sum %p[b, m, n, k] }\n"
+                   "  %g = get %f, 0\n"
+                   "  %s = view %g [i: 4, j: 8, m: 64, n: 64] -> [i*8 + j, m, n]\n"
+                   "  %h = fold [i: 4, j: 8, m: 64, n: 64] over [n] { max %s[i, j, m, n] }\n"
+                   "  %t = get %h, 0\n"
+                   "  %u = view %t [i: 4, j: 8, m: 64, n: 64] -> [i, j, m]\n"
+                   "  %d = sub %s, %u\n"
+                   "  %e = exp %d\n"
+                   "  %l = fold [i: 4, j: 8, m: 64, n: 64] over [n] { sum %e[i, j, m, n] }\n"
+                   "  %o = get %l, 0\n"
+                   "  %r = view %o [i: 4, j: 8, m: 64, n: 64] -> [i, j, m]\n"
+                   "  %w = div %e, %r\n"
+                   "  %c = view %w [b: 32, m: 64, n: 64, k: 64] -> [b // 8, b % 8, m, k]\n"
+                   "  %x = view %v [b: 32, m: 64, n: 64, k: 64] -> [b // 8, b % 8, k, n]\n"
+                   "  %y = mul %c, %x\n"
+                   "  %z = fold [b: 32, m: 64, n: 64, k: 64] over [k] { sum %y[b, m, n, k] }\n"
+                   "  %aa = get %z, 0\n"
+                   "  %ab = view %aa [i: 4, j: 8, m: 64, n: 64] -> [i*8 + j, m, n]\n"
+                   "  return y = %ab\n"
+                   "}\n",
+                   "text");
+  compile::KernelPlanner planner({.limits = search::MachineProfile::guess(1).limits()});
+  compile::RuleOptions rules;
+  rules.texts = true;
+  compile::PlanBuilder builder(module, planner, {}, rules);
+  const auto plan = builder.build();
+  ASSERT_TRUE(plan) << plan.error();
+  ASSERT_EQ(plan->kernels.size(), 1u); // one kernel, or the test says nothing
+  ASSERT_EQ(builder.regions().size(), 1u);
+  const std::string after = builder.regions()[0].after;
+  EXPECT_THAT(after, testing::HasSubstr("old0")) << "no cascade";
+  EXPECT_THAT(after, testing::Not(testing::HasSubstr("//"))) << after;
 }
 
 /// The same choice for the same seed, whatever was searched before.
