@@ -48,7 +48,8 @@ bool is_step_input(const Function& f, NodeId id) {
 
 /// What the kernels of a step ask for; constants and copies that some kernel wants as they are have
 /// no wish.
-Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const StepFusion& known_step) {
+Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const StepFusion& known_step,
+                 bool step_inputs) {
   std::set<NodeId> constants;
   for (NodeId id : f.params)
     if (std::get<InputAttr>(f[id].attr).role == Role::weight) constants.insert(id);
@@ -61,7 +62,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
     if (is_copy(f, id) && users[f[id].inputs[0]] == 1) copies.insert(id);
   std::set<NodeId> given;
   for (NodeId id : f.params)
-    if (is_step_input(f, id)) given.insert(id);
+    if (step_inputs && is_step_input(f, id)) given.insert(id);
   if (constants.empty() && copies.empty() && given.empty()) return Wishes{};
   const auto of_weight = [&](NodeId copy) { return constants.contains(f[f[copy].inputs[0]].inputs[0]); };
   const Region& region = known_step.step;
@@ -144,10 +145,10 @@ Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
 } // namespace
 
 PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits,
-                              const StepFusion& fusion) {
+                              const StepFusion& fusion, bool step_inputs) {
   PackedFunction packed;
   if (kernel::wants_flat(limits)) return packed; // no tile reads panels
-  const auto [wishes, padded] = wishes_of(f, limits, fusion);
+  const auto [wishes, padded] = wishes_of(f, limits, fusion, step_inputs);
   if (wishes.empty()) return packed;
   Function& to = packed.function;
   to.name = f.name;

@@ -87,7 +87,9 @@ Result<void> partition_step(PlanState& state, FunctionPlan& f) {
 Result<void> lay_out_constants(PlanState& state, FunctionPlan& f) {
   if (!is_entry(f)) return {};
   StepFusion known{std::move(f.step.region), std::move(f.load_values), std::move(*f.step.partition)};
-  PackedFunction packed = pack_constants(*f.function, state.planner.limits(), known);
+  // A copy at each step is a kernel more: where boundaries are known there is none for it.
+  const bool open = !f.step.given && !f.step.searched;
+  PackedFunction packed = pack_constants(*f.function, state.planner.limits(), known, open);
   if (packed.function.nodes.empty()) {
     f.step.region = std::move(known.step);
     f.load_values = std::move(known.load_values);
@@ -103,7 +105,7 @@ Result<void> lay_out_constants(PlanState& state, FunctionPlan& f) {
     f.load_values.push_back(panels);
   }
   f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
-  if (!packed.adds_copies && (f.step.given || f.step.searched || !packed.adds_sums))
+  if (!open || !(packed.adds_sums || packed.adds_copies))
     f.step.partition = packed_partition(packed, known.partition, f.load_values);
   else // where the new sums meet their readers is for fusion to decide
     f.step.partition = fuse(f.step.region);
