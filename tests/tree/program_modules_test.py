@@ -217,8 +217,8 @@ def onnx_models(luminal, folder):
     strange = folder / "strange.onnx"
     strange.write_bytes(model.read_bytes().replace(b"Relu", b"Rela"))
     luminal.refuses("eval", strange, "-i", x,
-                    says=r"operators that are not supported \(docs/onnx.md lists those that are\), with how often: "
-                         r"Rela \(1\)")
+                    says=r"operators that are not supported \(docs/onnx.md lists those that are\), "
+                         r"with how often: Rela \(1\)")
     luminal.refuses("tune", strange, "-b", "3", says="--batch: it is for language models", code=2)
     luminal.refuses("bench", model, "-p", "3", says="--prompt: it is for language models", code=2)
     luminal.refuses("bench", model, "-t", "1,2", says="--threads: one count at a time for an ONNX model",
