@@ -150,7 +150,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
     for (int load : {0, 1})
       if (!n && suits(load, *l) && written(*l) == Step::contiguous) n = l, panel = load;
   if (!n && p.depth.size() == 1) {
-    // Rows of both operands run along the sum: the panels of one are transposed as they are copied,
+    // Rows of both operands are contiguous along the sum: panels of one are transposed as they are copied,
     // where enough rows of the other use them.
     const StageLoop& k = *nest(s).find(p.depth[0]);
     std::vector<std::pair<const StageLoop*, int>> sides;
@@ -443,7 +443,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     std::vector<std::string> still;
     for (auto& o : outer)
       if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
-    // Rows that run along the sum are transposed in squares, in registers.
+    // Rows that are contiguous along the sum are transposed in squares, in registers.
     const bool squares = (p->transposed || along_sum) && depth >= lanes;
     if (squares) {
       const std::string kt = fresh(p->depth[0] + ".t"), ku = fresh(p->depth[0] + ".u");

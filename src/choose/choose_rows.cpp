@@ -1,6 +1,6 @@
 // choose/choose_rows.cpp -- the default schedule of products of many rows with weights whose rows
-// run along the sum: the weights are unpacked and transposed into panels, a piece at a time, inside the
-// product's loops.
+// are contiguous along the sum: the weights are unpacked and transposed into panels, a piece at a time,
+// inside the product's loops.
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
@@ -51,7 +51,7 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
   if (!rows || !rows->guard.is_constant(1)) return {};
   p.x = rows->value;
   const Expr n = axis_at(p.n).symbol, k = axis_at(p.k).symbol;
-  // Rows of the weight run along the sum.
+  // Rows of the weight are contiguous along the sum.
   bool transposed = false, beside = false;
   visit_loads(w, [&](const FormulaLoad& f) {
     const Step across = step_of(nests_.cone, f.value, f.index, n);

@@ -201,9 +201,9 @@ private:
     int value = -1, other = -1;         // the panels, the other operand
     bool packable = false, open = true; // open: nothing happens to the finished sums
     bool cut = false;                   // a domain leaves points of the sum out
-    bool across = false;                // the results do not are contiguous along n
-    bool transposed =
-        false; // nor does the operand: its rows run along the sum, and it is transposed as it is copied
+    bool across = false;                // the results are not contiguous along n
+    // Nor is the operand: its rows are contiguous along the sum, and it is transposed as it is copied.
+    bool transposed = false;
   };
   std::vector<const Formula*> factors(int s) const;
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;

@@ -39,7 +39,8 @@ bool is_copy(const Function& f, NodeId id) {
 bool to_f32(const Node& node) { return node.kind == NodeKind::cast && node.type().dtype == DType::f32; }
 
 /// An input of each step, such as weights that a caller may change, is copied into panels at each step where
-/// each of its elements has so many products: the copy, and the sums beside an image, are nothing to these.
+/// each of its elements has so many products: beside these the copy, and the sums at the edges of an image,
+/// cost little.
 constexpr int64_t fewest_products = 512;
 bool is_step_input(const Function& f, NodeId id) {
   const auto* input = std::get_if<InputAttr>(&f[id].attr);

@@ -20,10 +20,10 @@ struct PackedFunction {
   std::vector<NodeId> stored_as;
 };
 
-/// `step_inputs`: arguments, too, are copied into panels, at each step.
 /// One layout for each constant, and for each copy (Tensor::contiguous of another order): that
 /// which all kernels that read it ask for. Others are left as they are. `function` has neither
-/// calls nor sorts; `fusion` is its own.
+/// calls nor sorts; `fusion` is its own. `step_inputs`: arguments that enough products read are copied
+/// into panels, too, at each step.
 PackedFunction pack_constants(const Function& function, const kernel::MachineLimits& limits,
                               const StepFusion& fusion, bool step_inputs = true);
 /// The partition of the packed function that stores what the given one's stored. `there`: values

@@ -1,7 +1,7 @@
 // rules/batch_axes.h -- batches of cascades: axes that get dimensions of their own.
 //
 // A batched product has its batches in one dimension, where a value that is read or asked for has them
-// in several. What rules make of such values would have stages that share no loop: [b] in one,
+// in several. What rules make of such values would have stages without a common loop: [b] in one,
 // [i, j] in another.
 #pragma once
 #include "rules/region_terms.h"

@@ -162,7 +162,7 @@ private:
     });
   }
   /// A view of itself is composed again and again, where nothing shows what that comes to: the size of its
-  /// indices grows as a power of their depth.
+  /// indices grows exponentially with their depth.
   static constexpr uint32_t most_depth = 16;
   static uint32_t depth(const Place& place) {
     uint32_t deepest = place.predicate.depth();

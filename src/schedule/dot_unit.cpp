@@ -18,7 +18,7 @@ public:
   Words(const Cone& cone, Expr axis, Expr word, const Unit& unit)
       : cone_(cone), axis_(axis), first_(word * unit.k), k_(unit.k), width_(32 / unit.k) {}
 
-  /// Null where the elements do not are contiguous, or an operation on them is none on words.
+  /// Null where the elements are not contiguous, or an operation on them has no form on words.
   FormulaRef operator()(const FormulaRef& f) const {
     if (!varies(f)) return spread(f);
     return visit(
