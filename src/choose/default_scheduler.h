@@ -149,6 +149,7 @@ private:
   void blocked_sums(int s);
   void skip_hidden_tiles(int s);
   void read_results();
+  bool read_together(const std::vector<std::string>& stages) const;
   void epilogues();
   void windows();
   bool copy_padded(int s, const WindowedProduct& product, bool across);

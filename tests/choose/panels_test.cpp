@@ -107,5 +107,28 @@ TEST(Panels, AreCopiedInSquaresWhereShortAxesMakeARow) {
               testing::Not(HasSubstr("merge")));
 }
 
+/// Two sums over the rows of one input that a third sum reads: a row is read once for both.
+TEST(Sums, OfOneInputShareLoops) {
+  const auto distances = [](std::string_view second) {
+    return schedule_of_term(
+        fmt::format(R"(fn @term(%a: f32[2048, 512], %b: f32[2048, 512], %c: f32[2048, 512]) {{
+  %d = sub %a, %b
+  %f = fold [i: 2048, j: 512] over [j] {{ sum %d[i, j] }}
+  %u = get %f, 0
+  %e = mul %{0}, %c
+  %g = fold [i: 2048, j: 512] over [j] {{ sum %e[i, j] }}
+  %v = get %g, 0
+  %s = sub %u, %v
+  %h = fold [i: 2048] over [i] {{ sum %s[i] }}
+  %y = get %h, 0
+  return y = %y
+}}
+)",
+                    second));
+  };
+  EXPECT_THAT(distances("a"), HasSubstr("fuse f g"));
+  EXPECT_THAT(distances("c"), testing::Not(HasSubstr("fuse f g"))) << "nothing is read twice";
+}
+
 } // namespace
 } // namespace luminal::kernel
