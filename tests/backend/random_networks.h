@@ -272,8 +272,8 @@ private:
     case 0: return x.matmul(weight({deep, columns}));    // a common matrix
     case 1: return x.matmul(weight({1, deep, columns})); // broadcast
     case 2: return linear(x, weight({columns, deep}), weight({columns}));
-    case 3: return weight({columns, rows}).matmul(x).slice(1, 0, 1) * weight({columns, 1}); // from the left
-    default: return x.unsqueeze(1).matmul(weight({2, deep, columns})).sum(1);               // two at once
+    case 3: return weight({rows, rows}).matmul(x).mean(-1, true) * weight({columns}); // from the left
+    default: return x.unsqueeze(1).matmul(weight({2, deep, columns})).sum(1);         // two at once
     }
   }
   void matrices() {
@@ -324,7 +324,7 @@ private:
       }
       case 2: x = fft(stack({x, x.flip(1)}, -1)).unbind(-1)[size_t(below(2))]; break;
       case 3: x = ifft(fft(stack({x, x.tanh()}, -1)) * weight({m, 1})).square().sum(-1); break;
-      case 4: x = irfft(rfft(x).slice(1, 0, 1 + below(m / 2 + 1))); break;
+      case 4: x = m < 4 ? x : irfft(rfft(x).slice(1, 0, 2 + below(m / 2 - 1))); break;
       default: x = (rfft(x.pad(1, 1, 2)).sum(-1) + 1) * weight({(m + 3) / 2 + 1}); break;
       }
       if (size(x, 1) == 0 || size(x, 1) > 100) break;
