@@ -31,8 +31,8 @@ struct Drawn {
   std::optional<uint64_t> regions = {};
   std::optional<uint64_t> partition = {};
   std::string* partitions = nullptr;
-  /// The terms as they stand are compared; the plan that the search over regions finds is only run. (x - a) + b
-  /// becomes x + (b - a) there, which rounds as x does and not as x - a does.
+  /// The terms as they stand are compared; the plan that the search over regions finds is only run.
+  /// (x - a) + b becomes x + (b - a) there, which rounds as x does and not as x - a does.
   bool as_written = false;
 };
 
