@@ -27,13 +27,14 @@ struct Arguments {
   int rounds = 6;
   int level = -1; ///< compile: of LLVM's code generator; -1: the usual one
   bool peers = true;
-  bool quick = false;   ///< a few of the works only
-  bool report = false;  ///< print what was compiled
-  double best = 0;      ///< tune: seconds of a long search that the short one is compared with; 0: none
-  std::string schedule; ///< file with a schedule in place of the default one, or empty
+  bool quick = false;     ///< a few of the works only
+  bool report = false;    ///< print what was compiled
+  bool arguments = false; ///< operations: weights are arguments of each call
+  double best = 0;        ///< tune: seconds of a long search that the short one is compared with; 0: none
+  std::string schedule;   ///< file with a schedule in place of the default one, or empty
 };
 /// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --quick, --report,
-/// --schedule FILE. Ends the program for what it does not know.
+/// --arguments, --schedule FILE. Ends the program for what it does not know.
 Arguments parse_arguments(int argc, char** argv, const char* what);
 
 /// Memory on 2 MiB pages where the system gives them; filled, so that every page exists.

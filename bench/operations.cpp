@@ -1,12 +1,14 @@
 // bench/operations.cpp -- operations of the tensor interface and combinations of them, written as a
 // user writes them, against the same lines in PyTorch's eager mode.
 //
-//   ./bench.sh operations [--json FILE] [--only TEXT] [--threads N]
+//   ./bench.sh operations [--json FILE] [--only TEXT] [--threads N] [--arguments]
 //
 // Both sides make the same inputs by a formula; checksums of the results are compared. Row: calls a
 // second; the limit is PyTorch, and below 80 % of it (1.25 x its time) a row misses its goal. Below
 // the table: the rows that are slower than PyTorch, the slowest first, and the geometric mean.
-// --only combined: the combinations alone.
+// --only combined: the combinations alone; --only networks: small images and blocks of networks.
+// --arguments: weights are arguments of each call, as torch.compile gives them: nothing of them is
+// computed or packed beforehand.
 #include "harness.h"
 #include "operations/works.h"
 #include <algorithm>
@@ -66,8 +68,9 @@ void run(const Workload& work, const Arguments& arguments, Torch& torch, Table& 
     for (const Input& input : work.inputs) {
       const Dims shape(input.shape.begin(), input.shape.end());
       const DType dtype = input.index ? DType::i64 : input.dtype;
-      in.push_back(input.weight ? g.weight(fmt::format("w{}", in.size()), shape, dtype)
-                                : g.tensor(shape, dtype));
+      in.push_back(input.weight && !arguments.arguments
+                       ? g.weight(fmt::format("w{}", in.size()), shape, dtype)
+                       : g.tensor(shape, dtype));
     }
     Tensor out = work.make(in).keep();
     for (size_t i = 0; i < in.size(); i++) {
@@ -136,7 +139,8 @@ int main(int argc, char** argv) {
   if (!torch.present()) table.note(torch.absent());
   const std::vector<std::pair<std::string, std::vector<const std::vector<Workload>*>>> groups{
       {"single operations", {&single_operations()}},
-      {"combined operations", {&combined_convolutions(), &convolution_blocks(), &combined_products()}}};
+      {"combined operations", {&combined_convolutions(), &convolution_blocks(), &combined_products()}},
+      {"networks of small images", {&small_networks()}}};
   for (const auto& [of, lists] : groups) {
     const bool all = !arguments.only.empty() && of.starts_with(arguments.only);
     Ratios ratios;
@@ -144,6 +148,6 @@ int main(int argc, char** argv) {
       for (const Workload& work : *works)
         if (all || work.name.find(arguments.only) != std::string::npos)
           run(work, arguments, torch, table, ratios);
-    summary(of, ratios, table);
+    summary(arguments.arguments ? of + ", weights as arguments" : of, ratios, table);
   }
 }

@@ -43,5 +43,6 @@ const std::vector<Workload>& single_operations();
 const std::vector<Workload>& combined_convolutions();
 const std::vector<Workload>& convolution_blocks();
 const std::vector<Workload>& combined_products();
+const std::vector<Workload>& small_networks(); // batches of small images
 
 } // namespace luminal::bench

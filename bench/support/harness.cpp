@@ -37,6 +37,7 @@ Arguments parse_arguments(int argc, char** argv, const char* what) {
         "--no-peers     ours and the limit only\n"
         "  --quick        a few of the works (conv)\n"
         "  --report       what was compiled\n"
+        "  --arguments    (operations) weights are arguments of each call\n"
         "  --level N      (compile) effort of LLVM's code generator\n"
         "  --best S       (tune) compares with a search of S seconds\n"
         "  --schedule F   a file with a schedule in place of the default one (where a work is one kernel)\n",
@@ -72,6 +73,8 @@ Arguments parse_arguments(int argc, char** argv, const char* what) {
       a.quick = true;
     else if (word == "--report")
       a.report = true;
+    else if (word == "--arguments")
+      a.arguments = true;
     else if (word == "--schedule")
       a.schedule = value();
     else

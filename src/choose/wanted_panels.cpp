@@ -16,11 +16,29 @@ namespace {
 struct Shape {
   int dim = -1;
   int64_t n = 1, rows = 1, depth = 1;
-  int64_t run = 1;    ///< results side by side, along which only the other operand moves
-  bool beside = true; ///< results are contiguous along n
+  int64_t groups = 1;   ///< of n in the dimension
+  bool grouped = false; ///< each of several parts meets a part of its own of the other operand
+  int64_t run = 1;      ///< results side by side, along which only the other operand moves
+  bool beside = true;   ///< results are contiguous along n
 };
 
 bool is_number(DType dtype) { return is_float(dtype) ? bits(dtype) <= 32 : bits(dtype) == 8; }
+
+/// The kept axis along which both operands move and a dimension of the weight has one part for each step: the
+/// groups of a convolution; -1: there is none.
+int group_axis(const Cone& cone, const Stage& st, const FormulaLoad& w, const FormulaLoad& x) {
+  const std::vector<int> reduced = reduced_axes(st);
+  int group = -1;
+  for (int a : st.axes) {
+    const ConeAxis& axis = cone.axes[size_t(a)];
+    if (!axis.symbol.is_symbol() || contains(reduced, a) || !varies(w.index, axis.symbol) ||
+        !varies(x.index, axis.symbol))
+      continue;
+    if (group >= 0 || !axis.extent.is_constant()) return -1;
+    group = a;
+  }
+  return group;
+}
 
 std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& weight,
                               const Formula& other) {
@@ -36,16 +54,31 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
   for (auto& c : st.components)
     if (c.out >= 0) last = &c;
   if (!last) return {};
+  const int group = group_axis(cone, st, w, x);
+  const Expr part = group < 0 ? Expr(0) : cone.axes[size_t(group)].symbol;
+  const int64_t parts = group < 0 ? 1 : cone.axes[size_t(group)].extent.value();
+  shape.grouped = group >= 0;
   for (int a : st.axes) {
     const ConeAxis& axis = cone.axes[size_t(a)];
     if (!axis.symbol.is_symbol()) continue;
     if (!axis.extent.is_constant()) return {};
     const int64_t extent = axis.extent.value();
     const bool sums = contains(reduced, a);
+    if (a == group) { // it has a dimension of its own, or one with the axis of n
+      const auto d = std::ranges::find(w.index, axis.symbol);
+      if (d != w.index.end() && !value.shape[size_t(d - w.index.begin())].is_constant(extent)) return {};
+      read += d != w.index.end();
+      continue;
+    }
     if (varies(w.index, axis.symbol)) {
       // One whole dimension for each axis.
-      const auto d = std::ranges::find(w.index, axis.symbol);
-      if (d == w.index.end() || !value.shape[size_t(d - w.index.begin())].is_constant(extent)) return {};
+      const auto d = std::ranges::find_if(w.index, [&](Expr e) {
+        return e == axis.symbol || (!sums && shape.grouped && e == part * extent + axis.symbol);
+      });
+      if (d == w.index.end()) return {};
+      if (*d != axis.symbol) shape.groups = parts;
+      const int64_t whole = *d == axis.symbol ? extent : extent * parts;
+      if (!value.shape[size_t(d - w.index.begin())].is_constant(whole)) return {};
       read++;
       if (sums != varies(x.index, axis.symbol)) return {};
       if (sums)
@@ -123,7 +156,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const FormulaLoad& w = *load_of(weight);
       const auto p = shape_of(cone, st, weight, other);
       const int64_t lanes = limits.lanes;
-      if (!p) continue;
+      if (!p || (p->grouped && p->beside)) continue;
       const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
       // (Floats: few rows read them as they lie. Words that are not full are made in the kernel.)
       const bool bytes_along_rows = !is_float(weight.dtype) && p->dim + 1 == int(w.index.size());
@@ -138,7 +171,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       // What is used few times is read once, as it lies; small things are in reach anyhow. (Not where lanes
       // go along n although the results do not lie so, beside windows: only panels fill them.)
       const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(weight.dtype) / 8);
-      const bool lies_well = !windows || !windows->window;
+      const bool lies_well = (!windows || !windows->window) && !p->grouped;
       if ((p->rows < 4 && !(wordy && bytes_along_rows)) || p->depth < 16 || p->n < lanes ||
           (lies_well && bytes <= limits.l1))
         continue;
@@ -180,7 +213,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // faster.)
         wishes.push_back({w.value, p->dim, columns,
                           padded && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
-                          widened, in_words, word, p->beside ? 0 : p->rows, gain});
+                          widened, in_words, word, p->groups, p->beside ? 0 : p->rows, gain});
       break;
     }
   }

@@ -20,6 +20,9 @@ struct PanelWish {
   /// e / word, ..., d % columns, e % word]; -1: none.
   int in_words = -1;
   int64_t word = 1;
+  /// Parts of the dimension, each in blocks of its own: [group, d / columns, ..., d % columns], where d
+  /// counts within a group.
+  int64_t groups = 1;
   bool operator==(const PanelWish&) const = default;
   int64_t products = 0; ///< of each element, where lanes go along `dim` although results do not lie so
   /// How many more products of one element full lanes would do in the time that panels save.

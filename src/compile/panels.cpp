@@ -19,6 +19,7 @@ struct Wish {
   bool widened; ///< to f32
   int in_words; ///< a dimension, or -1
   int64_t word; ///< elements of one
+  int64_t groups;
   bool operator==(const Wish&) const = default;
 };
 struct Wishes {
@@ -114,7 +115,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
         kept.insert(id);
         continue;
       }
-      const Wish own{wish->dim, wish->columns, wish->widened, wish->in_words, wish->word};
+      const Wish own{wish->dim, wish->columns, wish->widened, wish->in_words, wish->word, wish->groups};
       const auto [earlier, fresh] = wishes.try_emplace(id, own);
       if ((!fresh && earlier->second != own) || (own.widened && !widens(id))) kept.insert(id);
       // (Sums beside the image are made at load, or are few beside the products.)
@@ -174,38 +175,45 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     if (f[id].kind == NodeKind::get && padded.contains(f[id].inputs[0])) {
       const NodeId fold = f[id].inputs[0];
       NodeId sum = copies[id];
-      for (const PaddingRegion& region : padded.at(fold))
-        sum = add_outside(to, region, std::get<FoldAttr>(f[fold].attr), sum,
-                          copies[f[f[fold].inputs[0]].inputs[size_t(region.other)]]);
+      for (const PaddingRegion& region : padded.at(fold)) {
+        const NodeId other = f[f[fold].inputs[0]].inputs[size_t(region.other)];
+        std::vector<NodeId> sums;
+        sum = add_outside(to, region, std::get<FoldAttr>(f[fold].attr), sum, copies[other], sums);
+        if (is_step_input(f, f[other].inputs[0]))
+          packed.sums.insert(packed.sums.end(), sums.begin(), sums.end());
+      }
       std::swap(to.nodes[sum].name, to.nodes[copies[id]].name);
       copies[id] = stands_in[id] = sum;
     }
     const auto wish = wishes.find(id);
     if (wish == wishes.end()) continue;
-    const auto [dim, columns, widened, in_words, word] = wish->second;
+    const auto [dim, columns, widened, in_words, word, groups] = wish->second;
     const Shape shape = f[id].type().shape;
     const DType dtype = f[id].type().dtype;
-    const Expr n = shape[size_t(dim)];
-    // [n / columns, the others, n % columns], those of a word last, and the view that turns it back.
+    const Expr n = floordiv(shape[size_t(dim)], groups); // of one group
+    // [groups, n / columns, the others, n % columns], those of a word last, and the view that turns it back.
     ViewAttr panels, back;
+    if (groups > 1) panels.shape.push_back(groups);
     panels.shape.push_back(ceildiv(n, columns));
+    const size_t block = panels.shape.size() - 1;
     for (size_t d = 0; d < shape.size(); d++)
       if (int(d) != dim) panels.shape.push_back(int(d) == in_words ? floordiv(shape[d], word) : shape[d]);
     panels.shape.push_back(columns);
     const size_t last = panels.shape.size() - 1;
     if (in_words >= 0) panels.shape.push_back(word);
     const auto axis = [&](size_t d) { return axis_symbol(int(d), panels.shape[d]); };
-    const Expr row = axis(0) * columns + axis(last);
-    for (size_t d = 0, next = 1; d < shape.size(); d++)
+    const Expr row = axis(block) * columns + axis(last);
+    for (size_t d = 0, next = block + 1; d < shape.size(); d++)
       if (int(d) == dim)
-        panels.map.push_back(row);
+        panels.map.push_back(groups > 1 ? axis(0) * n + row : row);
       else if (int(d) == in_words)
         panels.map.push_back(axis(next++) * word + axis(last + 1));
       else
         panels.map.push_back(axis(next++));
     if (n.value() % columns) panels.predicate = lt(row, n);
     back.shape = shape;
-    const Expr at = axis_symbol(dim, n);
+    const Expr whole = axis_symbol(dim, shape[size_t(dim)]), at = mod(whole, n);
+    if (groups > 1) back.map.push_back(floordiv(whole, n));
     back.map.push_back(floordiv(at, columns));
     for (size_t d = 0; d < shape.size(); d++) {
       const Expr e = axis_symbol(int(d), shape[d]);
@@ -241,7 +249,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
       fence.attr = FenceAttr{};
       fence.inputs = {made++};
       to.nodes.push_back(std::move(fence));
-      packed.copies.push_back(made);
+      packed.copies.push_back(made - 1);
     } else if (!copy)
       packed.panels.push_back({made, copies[id]});
     to.nodes.push_back(view_of(made, to[made].type().dtype, std::move(back), ""));
@@ -261,7 +269,8 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
 Partition packed_partition(const PackedFunction& packed, const Partition& partition,
                            const std::vector<NodeId>& there) {
   Partition moved;
-  for (const NodeId copy : packed.copies) moved.kernels.push_back({copy});
+  for (const auto* made : {&packed.copies, &packed.sums})
+    for (const NodeId id : *made) moved.kernels.push_back({id});
   for (const auto& kernel : partition.kernels) {
     std::vector<NodeId> roots;
     for (NodeId id : kernel)

@@ -37,6 +37,8 @@ Result<void> run_passes(PlanState& state, std::vector<PassTime>& times);
 Result<void> inline_called(PlanState& state, FunctionPlan& f);
 Result<void> expand_all_sorts(PlanState& state, FunctionPlan& f);
 Result<void> split_all_tuples(PlanState& state, FunctionPlan& f);
+// image_sums.cpp
+Result<void> exchange_windows(PlanState& state, FunctionPlan& f);
 // region_search.cpp
 Result<void> search_regions(PlanState& state, FunctionPlan& f);
 // prepare_function.cpp

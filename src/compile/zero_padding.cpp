@@ -109,8 +109,8 @@ std::vector<PaddingRegion> padding_regions_of(const Function& f, NodeId id) {
   return {};
 }
 
-NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fold, NodeId sum,
-                   NodeId other) {
+NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fold, NodeId sum, NodeId other,
+                   std::vector<NodeId>& made) {
   const Shape& space = fold.space;
   const auto reduced = [&](int a) { return std::ranges::find(fold.reduced, a) != fold.reduced.end(); };
   // The axes that both sums keep (the constant's own), those of the condition, all others.
@@ -157,6 +157,7 @@ NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fo
   }
   const NodeId sums =
       append_sum(to, each, rows, int(1 + own.size()), logical_not(substitute(region.inside, places)));
+  made.insert(made.end(), {steps, sums});
   ViewAttr spread;
   for (int a = 0; a < int(space.size()); a++)
     if (!reduced(a)) spread.shape.push_back(space[size_t(a)]);

@@ -20,7 +20,9 @@ std::vector<PaddingRegion> padding_regions_of(const Function& function, NodeId f
 
 /// The sum with what the steps outside add: 0 times the constant, which is not 0 where that is
 /// infinite or no number. Appends nodes that compute this from the constant alone. `sum`: the
-/// result of the fold over what is inside; `other`: the constant's view; both in `to`.
-NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fold, NodeId sum, NodeId other);
+/// result of the fold over what is inside; `other`: the constant's view; both in `to`. `sums` gets the
+/// sums of the constant that are made for it.
+NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fold, NodeId sum, NodeId other,
+                   std::vector<NodeId>& sums);
 
 } // namespace luminal::compile

@@ -173,6 +173,18 @@ const std::vector<Composition>& compositions() {
        [](Maker& m) { return m.dense(m.input({300, 201, 2}).square().sum(-1), 80).log(); }},
       {"a few maxima before a product",
        [](Maker& m) { return m.dense(m.input({96, 3, 120}).max(1), 64) + m.weight({64}); }},
+      {"groups of small images",
+       [](Maker& m) { return m.conv(m.input({16, 64, 2, 2}), 64, 3, 1, 2).relu(); }},
+      {"groups of small images, weights that are inputs",
+       [](Maker& m) {
+         return conv2d(m.input({32, 64, 2, 2}), m.input({64, 32, 3, 3}), {}, {.padding = 1, .groups = 2})
+             .relu();
+       }},
+      {"groups of images of 3 x 3",
+       [](Maker& m) { return m.conv(m.input({8, 96, 3, 3}), 96, 3, 1, 4).relu(); }},
+      {"windows over one element", [](Maker& m) { return m.conv(m.input({32, 64, 1, 1}), 48, 3).relu(); }},
+      {"a transposed convolution of one element",
+       [](Maker& m) { return conv_transpose(m.input({16, 64, 1, 1}), m.weight({64, 32, 4, 4})).tanh(); }},
       {"normed sums of products",
        [](Maker& m) {
          return layer_norm(m.dense(m.input({64, 96}), 80) + m.dense(m.input({64, 40}), 80), m.weight({80}),
@@ -357,6 +369,30 @@ TEST(Compositions, TheReportNamesKernelsWithoutATiledSchedule) {
   const std::string report = compiled->report();
   EXPECT_NE(report.find("no tiled schedule, as their lines say: k0\n"), std::string::npos) << report;
   EXPECT_NE(report.find("of the multiply-adds, its loops have no lanes"), std::string::npos) << report;
+}
+
+/// The search over regions compares plans of programs whose inputs are copied into panels at each step, with
+/// the sums of what windows read around images in kernels of their own.
+TEST(Compositions, PlansWithCopiesIntoPanelsAreCompared) {
+  const auto report_of = [](const Module& module) {
+    compile::Options options = compile::Options::host(1);
+    options.cache = false;
+    auto compiled = compile::compile(module, options);
+    EXPECT_TRUE(compiled) << compiled.error();
+    return compiled ? compiled->report() : "";
+  };
+  for (const int64_t window : {1, 3}) {
+    const std::string report = report_of(module_of([&](Maker& m) {
+      const Tensor x = ((m.input({16, 96, 8, 8}) - m.input({96, 1, 1})) * m.input({96, 1, 1})).relu();
+      const Tensor y = conv2d(x, m.input({104, 96, window, window}), {}, {.padding = window / 2});
+      return avg_pool(
+          conv2d(y.relu(), m.input({96, 104, window, window}), m.input({96}), {.padding = window / 2}),
+          {2, 2});
+    }));
+    EXPECT_NE(report.find("region of "), std::string::npos) << report;
+    EXPECT_EQ(report.find("no plan has kernels"), std::string::npos) << report;
+    EXPECT_EQ(report.find("no tiled schedule"), std::string::npos) << report;
+  }
 }
 
 /// Chains and trees of elementwise operations are cut into kernels of a bounded size.

@@ -6,6 +6,7 @@
 #include "ir/shrink.h"
 #include "luminal/debug.h"
 #include "plans.h"
+#include "random_networks.h"
 #include "random_partitions.h"
 #include "random_regions.h"
 #include "tensor/effects.h"
@@ -30,6 +31,9 @@ struct Drawn {
   std::optional<uint64_t> regions = {};
   std::optional<uint64_t> partition = {};
   std::string* partitions = nullptr;
+  /// The terms as they stand are compared; the plan that the search over regions finds is only run.
+  /// (x - a) + b becomes x + (b - a) there, which rounds as x does and not as x - a does.
+  bool as_written = false;
 };
 
 struct Counts {
@@ -111,11 +115,18 @@ inline std::optional<std::string> differs_by_workers(const Failing& f, const Dra
 
 /// Two steps: the second one begins with the states that the first one left.
 inline std::optional<std::string> wrong(const Failing& f, const Drawn& how, Counts& counts) {
+  compile::RuleOptions rules = how.regions ? random_regions(*how.regions) : compile::RuleOptions();
+  rules.on = !how.as_written;
   Running running(f.module, how.threads, 0, how.partition ? passes::none() : passes::defaults(),
                   how.partition ? random_partitioner(*how.partition, how.partitions) : compile::Partitioner(),
-                  how.regions ? random_regions(*how.regions) : compile::RuleOptions());
+                  rules);
   auto context = running.start(f.module, f.bindings, {.host = run_host_effect});
   if (auto text = wrong_results(f, *context, counts)) return text;
+  if (how.as_written) {
+    Running searched(f.module, how.threads);
+    auto other = searched.start(f.module, f.bindings, {.host = run_host_effect});
+    if (auto done = other->run(); !done) return "the run of the plan that was found fails: " + done.error();
+  }
   if (how.partition && how.threads > 1)
     if (auto text = differs_by_workers(f, how)) return text;
   Failing next = f;
@@ -161,6 +172,9 @@ struct Shared {
   char partitions[3000]; // of the failure
 };
 
+/// Makes the module of a seed; which: of its two sizes; exact: without rounding, where that can be had.
+using Draw = Failing (*)(uint64_t seed, int which, bool exact);
+
 /// Runs f in a child; false where it was killed or ended otherwise than by itself.
 template <class F> bool in_child(Shared* shared, int seconds, F f) {
   const pid_t child = fork();
@@ -186,6 +200,11 @@ inline Failing module_of(uint64_t seed, int which, bool exact) {
   options.exact = exact;
   RandomModule g(seed, options);
   return {g.module, g.bindings(which)};
+}
+
+inline Failing network_of(uint64_t seed, int which, bool) {
+  const RandomNetwork network(seed);
+  return {network.module, network.bindings(which)};
 }
 
 /// The module with its 4-bit inputs, which no file holds, read from bytes: an element of the bytes
@@ -239,9 +258,9 @@ inline void save(uint64_t seed, const Failing& failing, const std::string& parti
 
 /// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable
 /// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set. partitions: drawn as well. regions: terms
-/// and boundaries of regions are.
-inline void check_random_plans(uint64_t first, uint64_t count, bool partitions = false,
-                               bool regions = false) {
+/// and boundaries of regions are. draw: random terms, or networks.
+inline void check_random_plans(uint64_t first, uint64_t count, bool partitions = false, bool regions = false,
+                               Draw draw = module_of) {
   if (const char* other = std::getenv("LUMINAL_RANDOM_SEEDS")) {
     char* end = nullptr;
     first = std::strtoull(other, &end, 10);
@@ -256,6 +275,7 @@ inline void check_random_plans(uint64_t first, uint64_t count, bool partitions =
     how.threads = 1 + int(s / 2 % 2);
     if (partitions) how.partition = s;
     if (regions) how.regions = s;
+    how.as_written = draw == network_of;
     return how;
   };
   int failures = 0;
@@ -272,7 +292,7 @@ inline void check_random_plans(uint64_t first, uint64_t count, bool partitions =
         for (int which : {0, 1}) {
           Failing f;
           try {
-            f = module_of(s, which, exact);
+            f = draw(s, which, exact);
           } catch (const std::exception& error) {
             text = std::string("no module: ") + error.what();
           }
@@ -293,7 +313,7 @@ inline void check_random_plans(uint64_t first, uint64_t count, bool partitions =
     const bool exact = s % 2 == 0;
     Failing small;
     try {
-      small = module_of(s, which, exact);
+      small = draw(s, which, exact);
     } catch (const std::exception&) {
       ADD_FAILURE() << "seed " << s << ": " << what;
       continue;

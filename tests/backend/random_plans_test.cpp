@@ -15,6 +15,11 @@ TEST(RandomPlans, PartitionsOfSeeds0To40) { check_random_plans(0, 40, true); }
 /// Any terms and boundaries that the search over regions could choose do, too.
 TEST(RandomPlans, RegionsOfSeeds0To40) { check_random_plans(0, 40, false, true); }
 
+/// Networks as programs write them.
+TEST(RandomPlans, NetworksOfSeeds0To40) {
+  check_random_plans(0, 40, false, false, testing_plans::network_of);
+}
+
 /// What is saved of a failure is the same program with the same values, in types that files hold.
 TEST(RandomPlans, InputsOf4BitsAreSavedAsBytes) {
   int found = 0;

@@ -209,6 +209,9 @@ TEST(Panels, OfInputsThatWindowsReadAreMadeAtEachStep) {
   const StepFusion fused = fuse_step(module.entry());
   EXPECT_EQ(packed_partition(made, fused.partition, {}).kernels.front(), made.copies)
       << "where boundaries are known the copy is a kernel of its own";
+  EXPECT_EQ(made.function[made.copies[0]].kind, NodeKind::view) << "a kernel makes what the fence stores";
+  EXPECT_EQ(made.sums.size(), 4u) << "of rows and of columns, by step and by result";
+  EXPECT_GE(packed_partition(made, fused.partition, {}).kernels.size(), 6u);
   Module other = module;
   other.functions.back() = made.function;
   ASSERT_TRUE(verify(other).empty()) << verify(other)[0];

@@ -11,6 +11,10 @@ TEST_P(RandomPlans, Thousand) { testing_plans::check_random_plans(uint64_t(GetPa
 TEST_P(RandomPlans, ThousandPartitions) {
   testing_plans::check_random_plans(uint64_t(GetParam()) * 1000, 1000, true);
 }
+TEST_P(RandomPlans, ThousandNetworks) {
+  testing_plans::check_random_plans(uint64_t(GetParam()) * 1000, 1000, false, false,
+                                    testing_plans::network_of);
+}
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, testing::Range(0, 20));
 
