@@ -299,6 +299,21 @@ def ends_what_it_writes(server):
     assert server.process.wait(60) == 0, server.process.stderr.read()
 
 
+def several_drafted(server):
+    """Each of several texts has its own proposals, and what is sampled is what it is alone."""
+    wishes = [{"prompt": PROMPT + f" {name}", "seed": 7, "temperature": t, "max_tokens": 30, "ignore_eos": True}
+              for name, t in (("Ada", 0), ("Ben", 0.8), ("Cleo", 0.8))]  # fmt: skip
+    alone = [server.complete(**wish) for wish in wishes]
+    steps = server.metric("steps_total")
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda wish: server.complete(**wish), wishes))
+    for one, other in zip(alone, together):
+        assert one["choices"][0]["text"] == other["choices"][0]["text"], (one, other)
+        counts = other["timings"]
+        assert 0 < counts["draft_n_accepted"] <= counts["draft_n"], other
+    assert server.metric("steps_total") - steps <= 75, "90 tokens, which alone take 90 steps without a draft"
+
+
 def drafted():
     """With a draft every answer is what it is without one; what was proposed is counted."""
     server = Server("--parallel", "3", "--chat-template", "chatml", "--draft", MODEL, "--draft-count", "3")
@@ -318,6 +333,7 @@ def drafted():
     server.complete(prompt=PROMPT + " a", max_tokens=40)
     assert server.metric("steps_total") - steps < 25, "40 tokens, up to 4 a step"
     assert server.metric("draft_tokens_total") > proposed
+    several_drafted(server)
     gone_clients(server)
     ends_what_it_writes(server)
 
