@@ -34,8 +34,8 @@ public:
            std::shared_ptr<TokenGrammar> grammar = nullptr, int64_t most = -1,
            std::function<bool(int32_t)> is_end = {});
   /// One step: gives the new token of every text that has got one, and several in their order where the
-  /// draft's were accepted, of each text as many as were. Texts whose prompt is longer than a step get none yet. A text goes on until it is
-  /// finished; one whose context is full gets no more tokens.
+  /// draft's were accepted, of each text as many as were. Texts whose prompt is longer than a step get none
+  /// yet. A text goes on until it is finished; one whose context is full gets no more tokens.
   struct Next {
     Id id;
     int32_t token;

@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "models/slot_step.h"
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace luminal::models {
 
@@ -23,7 +22,7 @@ DraftBatch::DraftBatch(const ModelFile& target, const ModelFile& file, const Gen
     : file_((Draft::check_vocabulary(target, file), file)), count_(count),
       vocabulary_(std::min(target.require_config().vocab_size, file.require_config().vocab_size)) {
   LlamaOptions how = options.model;
-  if (how.slots < 1) throw Error(fmt::format("a draft for {} texts: at least 1 is expected", how.slots));
+  LUMINAL_CHECK(how.slots >= 1, "a draft for {} texts", how.slots);
   how.rows = 0; // one for each slot
   how.chunk = std::max(how.chunk, how.slots);
   model_ = make_llama(file, how);

@@ -1,5 +1,5 @@
-// tests/models/draft_batch_test.cpp -- speculative decoding for several texts at once: each text is what it is
-// without a draft, and what it is alone.
+// tests/models/draft_batch_test.cpp -- speculative decoding for several texts at once: each text is what it
+// is without a draft, and what it is alone.
 #include "models/batch.h"
 #include "models/data.h"
 #include "models/draft_support.h"
