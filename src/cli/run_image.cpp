@@ -38,7 +38,8 @@ SeenImage see_image(const ModelFile& file, const ImageArguments& a, models::Llam
 }
 
 ModelFile text_part(ModelFile file) {
-  return models::Moondream::is_one(file) ? models::Moondream(file, "").text() : std::move(file);
+  if (!models::Moondream::is_one(file)) return file;
+  return models::Moondream(file, "").text();
 }
 
 } // namespace luminal::cli

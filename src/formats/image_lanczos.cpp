@@ -28,8 +28,8 @@ std::vector<Taps> taps(int64_t from, int64_t to) {
   std::vector<Taps> result(static_cast<size_t>(to));
   for (int64_t i = 0; i < to; i++) {
     const double centre = (double(i) + 0.5) * scale;
-    const auto first = std::max<int64_t>(0, int64_t(centre - lobes * width + 0.5)),
-               last = std::min<int64_t>(from, int64_t(centre + lobes * width + 0.5));
+    const auto first = std::max<int64_t>(0, int64_t(std::floor(centre - lobes * width + 0.5))),
+               last = std::min<int64_t>(from, int64_t(std::floor(centre + lobes * width + 0.5)));
     Taps& here = result[size_t(i)];
     here.first = first;
     double sum = 0;

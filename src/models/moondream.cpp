@@ -273,7 +273,7 @@ Tensor Moondream::attention(const Tensor& x, const std::string& block) {
     for (int i = 0; i < 3; i++) parts[i] = linear(x, fmt::format("{}attn_{}", block, "qkv"[i]), width);
   }
   for (Tensor& part : parts) part = part.reshape({n, heads, width / heads}).transpose(0, 1);
-  const double scale = 1 / std::sqrt(double(width / heads));
+  const double scale = 1 / std::sqrt(double(width) / double(heads));
   const Tensor mixed = (parts[0].matmul(parts[1].transpose()) * scale).softmax(-1).matmul(parts[2]);
   return linear(mixed.transpose(0, 1).reshape({n, width}), block + "attn_out", width);
 }
