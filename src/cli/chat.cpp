@@ -63,7 +63,8 @@ public:
         std::span(prompt).subspan(size_t(shared)), a_.count, sampler_,
         [&](int32_t token) { return file_.is_end(token); },
         [&](int32_t token) {
-          show(decoder.push(token));
+          // Rows that only pad the model's table are no text.
+          if (token < file_.require_tokenizer().size()) show(decoder.push(token));
           return !interrupt_requested();
         },
         nullptr, draft_);

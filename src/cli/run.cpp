@@ -11,6 +11,7 @@
 #include "cli/prompt_cache_file.h"
 #include "cli/prompt_tokens.h"
 #include "cli/run_draft.h"
+#include "cli/run_image.h"
 #include "cli/run_prompts.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
@@ -39,6 +40,7 @@ struct RunArguments {
   std::string prompts;                                  ///< file of many
   std::string draft;                                    ///< a small model that proposes tokens
   std::vector<std::string> stops, adapters;
+  std::string image, projector; ///< a picture in front of the prompt, the vision part of the model
   std::string prompt_cache;
   bool prompt_cache_read_only = false;
   int64_t count = -1, seed = -1, context = 0, chunk = 128, parallel = 8, draft_count = 4;
@@ -68,11 +70,17 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (given("--tokens"))
     refuse_options(verb, {"--no-parse-special"}, "the prompt is given as ids, there is no text to read");
   if (given("--prompts"))
-    refuse_options(
-        verb, {"--tune", "--report", "--no-display-prompt", "--draft", "--prompt-cache", "--prompt-cache-ro"},
-        "it is not for --prompts");
+    refuse_options(verb, {"--tune", "--report", "--no-display-prompt", "--prompt-cache", "--prompt-cache-ro"},
+                   "it is not for --prompts");
   else
     refuse_options(verb, {"--parallel"}, "it is for --prompts");
+  if (given("--image"))
+    refuse_options(verb,
+                   {"--tokens", "--prompts", "--prompt-cache", "--prompt-cache-ro", "--draft", "--lora",
+                    "--no-parse-special"},
+                   "it is not for --image");
+  else
+    refuse_options(verb, {"--mmproj"}, "it is for --image");
   if (!given("--draft")) refuse_options(verb, {"--draft-count"}, "it is for --draft");
   if (positional_prompt && a.prompt == "-") a.prompt_file = "-", a.prompt.clear();
   if (given("--prompt")) a.prompt = a.prompt_option;
@@ -113,13 +121,17 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   std::optional<StreamDecoder> decoder;
   if (file.tokenizer) {
     decoder.emplace(*file.tokenizer);
-    for (int32_t token : prompt) decoder->push(token); // what follows a text keeps its leading space
+    for (int32_t token : prompt) // what follows a text keeps its leading space
+      if (token < file.tokenizer->size()) decoder->push(token);
   }
   std::optional<TokenGrammar> grammar;
   if (const auto read = grammar_of(arguments))
     grammar.emplace(read, file.require_tokenizer(), file.require_config().eos_tokens);
   StopFinder finder(arguments.stops);
-  auto show = [&](const std::string& text) {
+  bool answers = !arguments.image.empty(); // an answer stands alone: without the space in front
+  auto show = [&](std::string text) {
+    if (answers) text.erase(0, std::min(text.find_first_not_of(" \n"), text.size()));
+    answers = answers && text.empty();
     outcome.text += text;
     if (quiet || text.empty()) return;
     std::cout << text << std::flush;
@@ -132,6 +144,8 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
       prompt.subspan(size_t(outcome.cached)), arguments.count, sampler, is_end,
       [&](int32_t token) {
         outcome.tokens.push_back(token);
+        if (decoder && token >= file.tokenizer->size()) // a row that only pads the model's table
+          return !interrupt_requested();
         if (decoder)
           show(finder.push(decoder->push(token)));
         else if (!quiet)
@@ -214,6 +228,8 @@ int run_file_of_prompts(const RunArguments& a, const ModelFile& file, GeneratorO
                             .model = options.model,
                             .compile = options.compile,
                             .max_memory = a.max_memory,
+                            .draft = a.draft,
+                            .draft_count = a.draft_count,
                             .parallel = a.parallel,
                             .count = a.count,
                             .seed = a.seed,
@@ -230,20 +246,33 @@ int run_model(RunArguments& arguments) {
   auto opened = open_model(arguments.model);
   if (!opened) throw Error(opened.error());
   apply_adapters(*opened, arguments.adapters);
-  const ModelFile& file = *opened;
+  if (arguments.image.empty()) *opened = text_part(std::move(*opened));
   if (!arguments.prompt_file.empty()) arguments.prompt = read_prompt(arguments.prompt_file);
   grammar_of(arguments); // a wrong one is told before the model loads
-  const ModelConfig& config = file.require_config();
   GeneratorOptions options;
   options.model =
-      llama_options(file, arguments.context, arguments.chunk, arguments.cache_type, arguments.activations);
+      llama_options(*opened, arguments.context, arguments.chunk, arguments.cache_type, arguments.activations);
   options.compile.threads = arguments.threads;
   options.compile.cache = !arguments.no_cache;
   options.compile.stop = interrupt_requested;
   if (!arguments.max_memory.empty()) options.compile.max_memory = parse_bytes(arguments.max_memory);
-  if (!arguments.prompts.empty()) return run_file_of_prompts(arguments, file, options);
-  const std::vector<int32_t> prompt = prompt_tokens(
-      file, {arguments.prompt, arguments.tokens, arguments.plain_prompt}, options.model.context);
+  if (!arguments.prompts.empty()) return run_file_of_prompts(arguments, *opened, options);
+  std::optional<SeenImage> seen;
+  if (!arguments.image.empty())
+    seen = see_image(*opened,
+                     {.picture = arguments.image,
+                      .projector = arguments.projector,
+                      .question = arguments.prompt,
+                      .max_memory = arguments.max_memory,
+                      .threads = arguments.threads,
+                      .cache = !arguments.no_cache},
+                     options.model);
+  const ModelFile& file = seen ? seen->text : *opened;
+  const ModelConfig& config = file.require_config();
+  const std::vector<int32_t> prompt =
+      seen ? seen->prompt
+           : prompt_tokens(file, {arguments.prompt, arguments.tokens, arguments.plain_prompt},
+                           options.model.context);
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
     print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
                  config.context_length);
@@ -268,9 +297,11 @@ int run_model(RunArguments& arguments) {
         generator->times().compile, generator->times().build + generator->times().load));
     if (draft) draft->compile(arguments.sampler, arguments.seed);
   }
+  if (seen) generator->set_image(seen->rows);
   catch_interrupts();
   if (arguments.report) print_stderr("{}", generator->report());
-  if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
+  if (!arguments.json && !arguments.hide_prompt && !seen && arguments.tokens.empty() &&
+      !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
   std::optional<SearchBetweenSteps> search;
   if (arguments.tune > 0) search.emplace(generator->graph(), arguments.tune);
@@ -291,6 +322,7 @@ int run_model(RunArguments& arguments) {
               {"stop_reason", std::string(to_string(outcome.reason))},
               {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
+    if (seen) json["timings"]["image_s"] = seen->seconds;
     if (draft) json["draft"] = draft->json();
     if (search)
       json["search"] = {{"over", search->over()}, {"exchanges", search->exchanges()}, {"told", searched}};
@@ -336,6 +368,11 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("--draft-count,--draft-max", a->draft_count, "With --draft: tokens in one proposal")
       ->check(whole(1, 64))
       ->capture_default_str();
+  run->add_option("--image", a->image,
+                  "A picture (PNG, JPEG, BMP, PNM, GIF) that the prompt asks about; without a prompt it is "
+                  "described: Moondream 2");
+  run->add_option("--mmproj", a->projector,
+                  "With --image: the vision part of a text model in a GGUF file, as of llama.cpp");
   run->add_option("-n,--predict,--n-predict", a->count,
                   "Tokens to generate; -1: until the text ends or the context is full")
       ->check(whole(-1, 1 << 30))

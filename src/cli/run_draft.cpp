@@ -19,7 +19,7 @@ RunDraft::RunDraft(const std::string& path, int64_t count, const ModelFile& targ
   if (config.learned_positions)
     options_.model.context = std::min(options_.model.context, config.context_length);
   options_.compile.search = {}; // --tune is for the model that checks
-  options.model.rows = count + 1;
+  options.model.rows = std::max<int64_t>(1, options.model.slots) * (count + 1);
   target_model_ = options.model;
 }
 
@@ -30,7 +30,7 @@ Generator::Estimate RunDraft::estimate() const {
 Generator::Estimate RunDraft::estimate(Generator::Estimate both) const {
   const Generator::Estimate more = Generator::estimate(file_, options_.model);
   both.weights += more.weights;
-  both.cache += more.cache;
+  both.cache += more.cache * std::max<int64_t>(1, options_.model.slots);
   both.working += more.working;
   return both;
 }
@@ -39,6 +39,11 @@ void RunDraft::compile(const SamplerOptions& sampling, int64_t seed) {
   SamplerOptions how = sampling;
   how.seed = seed >= 0 ? uint64_t(seed) : std::random_device{}();
   draft_ = std::make_unique<models::Draft>(target_, file_, options_, count_, how);
+}
+
+models::DraftBatch& RunDraft::compile_batch() {
+  batch_ = std::make_unique<models::DraftBatch>(target_, file_, options_, count_);
+  return *batch_;
 }
 
 double RunDraft::share() const {

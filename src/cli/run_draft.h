@@ -1,7 +1,7 @@
 // cli/run_draft.h -- --draft MODEL of `luminal run`, `chat`, `serve`: the small model that proposes tokens.
 #pragma once
 #include "cli/common.h"
-#include "models/draft.h"
+#include "models/draft_batch.h"
 #include <memory>
 #include <string>
 
@@ -10,8 +10,8 @@ namespace luminal::cli {
 class RunDraft {
 public:
   /// `path`: of the small model; `options`: of the model whose file is `target`, which are told to give the
-  /// logits of `count` proposals and one more. Throws Error where the file cannot be read or has another
-  /// vocabulary. `target` outlives this.
+  /// logits of `count` proposals and one more. With options.model.slots it proposes for as many texts at
+  /// once. Throws Error where the file cannot be read or has another vocabulary. `target` outlives this.
   RunDraft(const std::string& path, int64_t count, const ModelFile& target,
            models::GeneratorOptions& options);
   /// Of both models.
@@ -21,6 +21,8 @@ public:
   /// seed -1: a random one.
   void compile(const SamplerOptions& sampling, int64_t seed);
   models::Draft* get() const { return draft_.get(); }
+  /// For several texts, each with its own options of sampling.
+  models::DraftBatch& compile_batch();
 
   double share() const; ///< of proposed tokens that were accepted; 0 where none was proposed
   std::string line() const;
@@ -34,6 +36,7 @@ private:
   models::LlamaOptions target_model_;
   models::GeneratorOptions options_;
   std::unique_ptr<models::Draft> draft_;
+  std::unique_ptr<models::DraftBatch> batch_;
 };
 
 } // namespace luminal::cli

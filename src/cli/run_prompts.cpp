@@ -5,9 +5,11 @@
 #include "cli/announce.h"
 #include "cli/common.h"
 #include "cli/prompt_tokens.h"
+#include "cli/run_draft.h"
 #include "cli/serve_scheduler.h"
 #include <fmt/format.h>
 #include <iostream>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -114,10 +116,18 @@ int run_prompts(const ModelFile& file, const PromptsArguments& a) {
   }
   models::BatchOptions options{.model = a.model, .compile = a.compile};
   options.model.slots = a.parallel;
+  std::optional<RunDraft> draft;
+  if (!a.draft.empty()) {
+    models::GeneratorOptions both{options.model, options.compile};
+    draft.emplace(a.draft, a.draft_count, file, both);
+    options.model.rows = both.model.rows;
+  }
   models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);
   estimate.cache *= a.parallel;
+  if (draft) estimate = draft->estimate(estimate);
   announce_memory(file.path, estimate, a.max_memory,
                   "A smaller --ctx or --parallel, or --cache-type f16, needs less");
+  if (draft) options.draft = &draft->compile_batch();
   models::Batch batch(file, options);
   Scheduler scheduler(file, batch, prompts.size());
   catch_interrupts();
@@ -141,6 +151,7 @@ int run_prompts(const ModelFile& file, const PromptsArguments& a) {
       line["timings"] = {{"wait_s", g.times.wait},
                          {"first_token_s", g.times.first_token},
                          {"generation_s", g.times.generation}};
+      if (draft) line["draft"] = {{"proposed", g.proposed}, {"accepted", g.accepted}};
     } catch (const Error& error) {
       wrong++;
       line.erase("text");
@@ -155,6 +166,9 @@ int run_prompts(const ModelFile& file, const PromptsArguments& a) {
       "{} prompts, {} of them wrong  prompt {} tokens  generation {} tokens  {:.2f} s  {:.1f} tok/s\n",
       prompts.size(), wrong, counts.prompt_tokens, counts.generated_tokens, seconds,
       double(counts.generated_tokens) / seconds);
+  if (draft)
+    print_stderr("draft: {} of {} proposed tokens accepted\n", counts.accepted_tokens,
+                 counts.proposed_tokens);
   if (interrupt_requested()) return interrupted;
   return wrong == 0 && std::cout ? ok : failed;
 }

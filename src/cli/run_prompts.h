@@ -15,6 +15,8 @@ struct PromptsArguments {
   models::LlamaOptions model;
   CompileOptions compile;
   std::string max_memory;
+  std::string draft; ///< a small model that proposes tokens of all texts; empty: none
+  int64_t draft_count = 4;
   int64_t parallel = 8; ///< texts at once
   int64_t count = -1;   ///< most tokens of each; -1: until it ends or the context is full
   int64_t seed = -1;    ///< of each text; -1: a random one for each

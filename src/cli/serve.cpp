@@ -298,23 +298,20 @@ int serve(ServeArguments& a) {
   options.model.slots = a.parallel;
   options.compile.threads = a.threads;
   options.compile.cache = !a.no_cache;
-  models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);
-  estimate.cache *= a.parallel;
   std::optional<RunDraft> draft;
   if (!a.draft.empty()) {
-    models::GeneratorOptions alone{options.model, options.compile};
-    alone.model.slots = 0;
-    draft.emplace(a.draft, a.draft_count, file, alone);
-    estimate = draft->estimate(estimate);
+    models::GeneratorOptions both{options.model, options.compile};
+    draft.emplace(a.draft, a.draft_count, file, both);
+    options.model.rows = both.model.rows;
   }
+  models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);
+  estimate.cache *= a.parallel;
+  if (draft) estimate = draft->estimate(estimate);
   announce_memory(file.path, estimate, a.max_memory,
                   "A smaller --ctx or --parallel, or --cache-type f16, needs less");
   if (a.host != "127.0.0.1" && a.host != "localhost" && a.host != "::1" && a.api_key.empty())
     print_stderr("note: {} can be reached from other machines, and there is no --api-key\n", a.host);
-  if (draft) {
-    draft->compile({}, 0); // each text has its own options of sampling
-    options.draft = draft->get();
-  }
+  if (draft) options.draft = &draft->compile_batch();
   models::Batch batch(file, options);
   Service service(a, file, batch);
   catch_interrupts();
@@ -374,9 +371,10 @@ void add_serve(CLI::App& app, int& exit_code) {
       ->check(one_of(models::activations_names()))
       ->capture_default_str();
   add_lora_option(*verb, a->adapters);
-  verb->add_option("--draft,--model-draft", a->draft,
-                   "A small model with the same tokenizer proposes tokens while one text alone is written; "
-                   "this one checks several at a time");
+  verb->add_option(
+      "--draft,--model-draft", a->draft,
+      "A small model with the same tokenizer proposes tokens of each text; this one checks those of "
+      "all texts in one step");
   verb->add_option("--draft-count,--draft-max,--draft-tokens", a->draft_count,
                    "With --draft: tokens in one proposal")
       ->check(whole(1, 64))

@@ -61,6 +61,8 @@ Result<Image> parse_image(std::span<const std::byte> bytes, std::string_view fil
     if (!pixels)
       detail::refuse(file_name, fmt::format("not a picture that can be read (PNG, JPEG, BMP, PNM, GIF): {}",
                                             stbi_failure_reason()));
+    if (width < 1 || height < 1) // stb_image takes the beginning of a PNM file as a picture
+      detail::refuse(file_name, fmt::format("a picture of {} x {} pixels", width, height));
     Image image{height, width, channels == 0 ? own : channels, {}};
     image.pixels.assign(pixels.get(), pixels.get() + image.height * image.width * image.channels);
     return image;

@@ -26,6 +26,9 @@ Result<Image> open_image(const std::string& path, int channels = 0);
 /// The picture at another size. Smaller: each pixel is the mean of the area that it covers; larger:
 /// linear between the centres of pixels.
 Image resized(const Image& image, int64_t height, int64_t width);
+/// The same by Lanczos' filter with three lobes, across and then down, each rounded to whole numbers: the
+/// pixels of Pillow's LANCZOS (before its version 12), up to 1.
+Image resized_lanczos(const Image& image, int64_t height, int64_t width);
 
 using Colour = std::array<uint8_t, 3>; ///< red, green, blue
 /// A frame of this thickness inside of left, top, right, bottom (pixels; the last two are not in it), of

@@ -38,6 +38,12 @@ void detail::settle_architecture(ModelConfig& c, bool hugging_face) {
     c.learned_positions = true;
     c.activation = "gelu_new";
   }
+  if (name == "phi2") {
+    c.norm = ModelConfig::Norm::layer;
+    c.gated = false;
+    c.parallel = true;
+    c.activation = "gelu_new";
+  }
 }
 
 void detail::check_model_config(const ModelConfig& c, std::string_view file) {

@@ -81,6 +81,8 @@ struct ModelConfig {
   /// RMS norms of queries and keys before rotation: over each head, or over all heads together.
   enum class QkNorm : uint8_t { none, head, all };
   QkNorm qk_norm = QkNorm::none;
+  /// x + attention(norm(x)) + feed_forward(norm(x)), with one norm (Wang and Komatsuzaki 2021, GPT-J; Phi-2).
+  bool parallel = false;
   bool learned_positions = false; ///< a table of positions is added to the embeddings, nothing rotates
   double embedding_scale = 1;
   std::optional<double> attention_scale;                  ///< of scores; 1 / sqrt(head_dim) unless stated

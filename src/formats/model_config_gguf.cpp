@@ -35,6 +35,12 @@ public:
     const auto architecture = unwrap(gguf_.string("general.architecture"));
     if (!architecture)
       refuse(gguf_.file_name, "no metadata \"general.architecture\", expected the name of a model family");
+    if (*architecture == "whisper")
+      refuse(gguf_.file_name, "a Whisper model as GGUF, which whisper.cpp neither writes nor reads; luminal "
+                              "transcribe takes its ggml files (ggml-base.en.bin) and Hugging Face folders");
+    if (*architecture == "clip")
+      refuse(gguf_.file_name, "the vision part of a model (mmproj), not a text model: luminal run TEXT.gguf "
+                              "--mmproj FILE --image PICTURE, with Moondream 2");
     prefix_ = *architecture + ".";
     c.architecture = *architecture;
     c.name = unwrap(gguf_.string("general.name")).value_or("");

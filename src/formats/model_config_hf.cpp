@@ -3,6 +3,7 @@
 #include "formats/json.h"
 #include "formats/model_config.h"
 #include "formats/model_config_check.h"
+#include "formats/moondream_config.h"
 #include <algorithm>
 #include <cmath>
 
@@ -325,7 +326,11 @@ ModelConfig read(const Json& json, std::string_view file) {
 Result<ModelConfig> parse_hf_config(std::string_view config_json, std::string_view file_name,
                                     std::string_view generation_config_json) {
   return guarded(file_name, [&] {
-    ModelConfig config = read(parse_json(config_json, file_name), file_name);
+    const Json json = parse_json(config_json, file_name);
+    const bool moondream =
+        json.is_object() && HfConfigReader(json, file_name).string("model_type", "") == "moondream1";
+    ModelConfig config =
+        moondream ? unwrap(parse_moondream_text(config_json, file_name)) : read(json, file_name);
     if (!generation_config_json.empty()) {
       const std::string beside =
           std::string(file_name.substr(0, file_name.find_last_of('/') + 1)) + "generation_config.json";

@@ -1,6 +1,7 @@
 // models/batch.cpp -- which tokens a step takes, and where they stand.
 #include "models/batch.h"
 #include "base/check.h"
+#include "models/slot_step.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -17,8 +18,13 @@ Batch::Batch(const ModelFile& file, const BatchOptions& options)
     : slots_(options.model.slots), draft_(options.draft) {
   if (slots_ < 1) throw Error(fmt::format("a batch of {} texts: at least 1 is expected", slots_));
   LlamaOptions how = options.model;
-  if (draft_ != nullptr) how.rows = draft_->count() + 1;
-  how.chunk = std::max({how.chunk, slots_, how.rows}); // every text gets its token, and proposals fit
+  how.chunk = std::max(how.chunk, slots_); // every text gets its token
+  if (draft_ != nullptr) {
+    LUMINAL_CHECK(draft_->slots() >= slots_, "a draft for {} texts, the batch has {}", draft_->slots(),
+                  slots_);
+    how.chunk = std::max(how.chunk, draft_->count() + 1); // the proposals for one fit
+    how.rows = std::min(how.chunk, slots_ * (draft_->count() + 1));
+  }
   model_ = make_llama(file, how);
   CompileOptions compile = options.compile;
   if (compile.weights_id.empty()) compile.weights_id = file.identity();
@@ -57,27 +63,47 @@ Batch::Id Batch::start(std::vector<int32_t> prompt, const SamplerOptions& sampli
   return id;
 }
 
-/// What the draft has to say of the text that waits for its next token alone.
-std::vector<Proposal> Batch::proposals() {
-  if (draft_ == nullptr || texts_.size() != 1) return {};
-  Text& text = texts_.begin()->second;
-  if (text.tokens.size() - text.computed != 1) return {};
-  const auto size = int64_t(text.tokens.size());
-  const auto wanted = int64_t(std::min(text.end, size_t(INT32_MAX))) - size;
-  return draft_->propose(std::span(text.tokens).first(text.computed), text.tokens.back(),
-                         std::min({wanted - 1, model_.context - size, model_.chunk - 1}), text.drawing);
+/// What the draft has to say of each text that waits for its next token. It reads prompts along with the
+/// model, so that it need not read them at once when they are complete.
+std::map<Batch::Id, std::vector<Proposal>> Batch::proposals() {
+  if (draft_ == nullptr) return {};
+  int64_t waiting = 0;
+  for (const auto& [id, text] : texts_) waiting += text.tokens.size() - text.computed == 1 ? 1 : 0;
+  std::vector<DraftBatch::Wanted> wanted;
+  std::vector<Id> of;
+  for (auto& [id, text] : texts_) {
+    const std::span<const int32_t> tokens = text.tokens;
+    const auto size = int64_t(tokens.size());
+    DraftBatch::Wanted what{text.slot, tokens, 0, &text.drawing};
+    if (size - int64_t(text.computed) == 1) {
+      const auto left = int64_t(std::min(text.end, size_t(INT32_MAX))) - size;
+      what.most = std::min({left - 1, model_.context - size, model_.chunk / waiting - 1});
+      if (what.most <= 0) continue;
+    } else {
+      what.text = tokens.first(std::min(tokens.size() - 1, text.computed + size_t(model_.chunk)));
+    }
+    wanted.push_back(what);
+    of.push_back(id);
+  }
+  std::map<Id, std::vector<Proposal>> result;
+  auto proposed = draft_->propose(wanted);
+  for (size_t i = 0; i < of.size(); i++)
+    if (!proposed[i].empty()) result[of[i]] = std::move(proposed[i]);
+  return result;
 }
 
-/// The tokens that come in place of proposals, whose logits have been computed.
-std::vector<Batch::Next> Batch::accept(Id id, std::span<const Proposal> proposals) {
+/// The tokens that come in place of proposals. logits [proposals + 1, vocabulary]: as accept_proposals has
+/// them.
+std::vector<Batch::Next> Batch::accept(Id id, std::span<const Proposal> proposals,
+                                       std::span<const float> logits) {
   Text& text = texts_.at(id);
   const size_t begin = text.computed; // behind the token in front of the proposals
   std::vector<int32_t> all = text.tokens;
   for (const Proposal& proposal : proposals) all.push_back(proposal.token);
   Accepted got;
   try {
-    got = accept_proposals(proposals, logits_, all, text.sampler, text.is_end, text.grammar.get());
-  } catch (const Error& error) {
+    got = accept_proposals(proposals, logits, all, text.sampler, text.is_end, text.grammar.get());
+  } catch (const Error& error) { // of this text alone
     return {{id, 0, false, error.what()}};
   }
   std::vector<Next> result;
@@ -95,63 +121,45 @@ std::vector<Batch::Next> Batch::accept(Id id, std::span<const Proposal> proposal
 }
 
 std::vector<Batch::Next> Batch::step() {
-  const std::vector<Proposal> proposed = proposals();
-  std::vector<int32_t> tokens, slot, position, rows;
-  std::vector<Id> answered;
-  int64_t filled = 1, left = model_.chunk;
-  const auto take = [&](Id id, Text& text, int64_t most) {
-    const auto count = std::min(int64_t(text.tokens.size() - text.computed), most);
-    for (int64_t i = 0; i < count; i++) {
-      tokens.push_back(text.tokens[text.computed]);
-      slot.push_back(int32_t(text.slot));
-      position.push_back(int32_t(text.computed++));
-    }
-    if (count == 0) return;
-    filled = std::max(filled, int64_t(text.computed));
-    left -= count;
-    if (text.computed == text.tokens.size()) {
-      rows.push_back(int32_t(tokens.size() - 1));
-      answered.push_back(id);
-    }
+  const auto proposed = proposals();
+  struct Answer {
+    Id id;
+    std::span<const Proposal> proposals;
+    int64_t row; // the first
   };
-  // Texts that wait for their next token come first; prompts share what is left of the step.
-  for (auto& [id, text] : texts_)
-    if (text.tokens.size() - text.computed == 1) take(id, text, 1);
-  for (auto& [id, text] : texts_) take(id, text, left);
-  if (tokens.empty()) return {};
-  for (const Proposal& proposal : proposed) {
-    rows.push_back(int32_t(tokens.size()));
-    slot.push_back(slot.back());
-    position.push_back(position.back() + 1);
-    tokens.push_back(proposal.token);
-    filled++;
-  }
-  if (rows.empty()) rows.push_back(0); // no text has got so far: any row will do
-  Graph& g = model_.graph;
-  g.set_dim("n", int64_t(tokens.size()));
-  g.set_dim("m", int64_t(rows.size()));
-  g.set_dim("filled", filled);
-  model_.tokens.set(tokens);
-  model_.slot.set(slot);
-  model_.position.set(position);
-  model_.rows.set(rows);
-  g.execute();
-  const auto vocabulary = size_t(model_.config.vocab_size);
-  logits_.resize(rows.size() * vocabulary);
-  model_.logits.read(logits_.data(), DType::f32);
-  if (!proposed.empty()) return accept(answered.front(), proposed); // no other text is active
-  std::vector<Next> result;
-  for (size_t i = 0; i < answered.size(); i++) {
-    Text& text = texts_.at(answered[i]);
-    const bool full = int64_t(text.tokens.size()) >= model_.context;
-    const auto logits = std::span<const float>(logits_).subspan(i * vocabulary, vocabulary);
-    try {
-      const int32_t token = sample(text.sampler, logits, text.tokens, text.grammar.get());
-      if (!full) text.tokens.push_back(token);
-      result.push_back({answered[i], token, full, {}, text.grammar && text.grammar->done()});
-    } catch (const Error& error) { // of this text alone
-      result.push_back({answered[i], 0, full, error.what()});
+  SlotStep step;
+  std::vector<Answer> answers;
+  // Texts that wait for their next token come first, with what is proposed behind it.
+  for (auto& [id, text] : texts_) {
+    if (text.tokens.size() - text.computed != 1) continue;
+    step.add(text.tokens.back(), text.slot, int64_t(text.computed++));
+    answers.push_back({id, {}, step.want_logits()});
+    const auto at = proposed.find(id);
+    if (at == proposed.end()) continue;
+    answers.back().proposals = at->second;
+    for (size_t i = 0; i < at->second.size(); i++) {
+      step.add(at->second[i].token, text.slot, int64_t(text.computed + i));
+      step.want_logits();
     }
+  }
+  // Prompts share what is left of the step.
+  for (auto& [id, text] : texts_) {
+    if (text.computed == text.tokens.size()) continue;
+    while (text.computed < text.tokens.size() && step.size() < model_.chunk) {
+      step.add(text.tokens[text.computed], text.slot, int64_t(text.computed));
+      text.computed++;
+    }
+    if (text.computed == text.tokens.size()) answers.push_back({id, {}, step.want_logits()});
+  }
+  if (step.empty()) return {};
+  step.run(model_, logits_);
+  const auto vocabulary = size_t(model_.config.vocab_size);
+  std::vector<Next> result;
+  for (const auto& [id, proposals, row] : answers) {
+    const auto logits = std::span<const float>(logits_).subspan(size_t(row) * vocabulary,
+                                                                (proposals.size() + 1) * vocabulary);
+    const auto next = accept(id, proposals, logits);
+    result.insert(result.end(), next.begin(), next.end());
   }
   return result;
 }

@@ -1,7 +1,7 @@
 // models/batch.h -- several texts of one model at once: continuous batching (Yu et al. 2022, Orca). A step
 // takes tokens of any of them, so weights are read once for all; a text that ends makes room for another.
 #pragma once
-#include "models/draft.h"
+#include "models/draft_batch.h"
 #include <map>
 
 namespace luminal::models {
@@ -9,9 +9,9 @@ namespace luminal::models {
 struct BatchOptions {
   LlamaOptions model; ///< slots: texts at once
   CompileOptions compile;
-  /// Proposes tokens while one text alone is written (several texts fill a step without it). It outlives the
-  /// batch, and no other text goes through it.
-  Draft* draft = nullptr;
+  /// Proposes tokens for each text that is written, with as many slots as the model at least. It outlives
+  /// the batch, and no other text goes through it.
+  DraftBatch* draft = nullptr;
 };
 
 /// For one thread at a time.
@@ -34,8 +34,8 @@ public:
            std::shared_ptr<TokenGrammar> grammar = nullptr, int64_t most = -1,
            std::function<bool(int32_t)> is_end = {});
   /// One step: gives the new token of every text that has got one, and several in their order where the
-  /// draft's were accepted. Texts whose prompt is longer than a step get none yet. A text goes on until it is
-  /// finished; one whose context is full gets no more tokens.
+  /// draft's were accepted, of each text as many as were. Texts whose prompt is longer than a step get none
+  /// yet. A text goes on until it is finished; one whose context is full gets no more tokens.
   struct Next {
     Id id;
     int32_t token;
@@ -61,11 +61,11 @@ private:
     size_t end;      ///< no more tokens are wanted
     std::function<bool(int32_t)> is_end;
   };
-  std::vector<Proposal> proposals();
-  std::vector<Next> accept(Id id, std::span<const Proposal> proposals);
+  std::map<Id, std::vector<Proposal>> proposals();
+  std::vector<Next> accept(Id id, std::span<const Proposal> proposals, std::span<const float> logits);
   Llama model_;
   int64_t slots_ = 0;
-  Draft* draft_;
+  DraftBatch* draft_;
   Id next_id_ = 1;
   std::map<Id, Text> texts_;
   std::vector<std::vector<int32_t>> remembered_; ///< tokens in the cache of each slot

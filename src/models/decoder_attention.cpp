@@ -98,6 +98,7 @@ Tensor DecoderBuilder::attend(const Tensor& query, const Tensor& k, const std::o
   Graph& g = model_.graph;
   const Tensor key = g.arange(0, *past_ + *n_), position = g.arange(*past_, *past_ + *n_).unsqueeze(1);
   Tensor seen = key <= position; // [n, past + n]
+  if (options_.prefix > 0) seen = seen | (key < options_.prefix);
   if (config_.windowed(layer) && *config_.sliding_window < model_.context)
     seen = seen & (key > position - *config_.sliding_window);
   const Tensor weights = select(seen, scores, -INFINITY).softmax(-1);

@@ -158,6 +158,10 @@ bool DecoderWeights::has(Part part, int64_t layer) const {
   return base.size() > prefix_.size() && file_.find(base + ".weight") != nullptr;
 }
 
+bool DecoderWeights::has_bias(Part part, int64_t layer) const {
+  return file_.find(name(part, layer) + ".bias") != nullptr;
+}
+
 const TensorView& DecoderWeights::find(const std::string& name, const std::vector<int64_t>& shape) {
   const TensorView& view = file_.tensor(name);
   if (view.shape != shape)
@@ -202,7 +206,7 @@ Tensor DecoderWeights::linear(const Tensor& x, Part part, int64_t layer, int64_t
   Tensor w = weight(part, layer, turned ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in});
   Tensor y = turned ? x.matmul(w.cast(DType::f32)) : product(x, w);
   y = adapted(y, x, part, layer);
-  if (bias || file_.find(name(part, layer) + ".bias") != nullptr) y = y + vector(part, layer, out, "bias");
+  if (bias || has_bias(part, layer)) y = y + vector(part, layer, out, "bias");
   return y;
 }
 

@@ -85,6 +85,7 @@ public:
 
   /// Whether the file has the part (in its own or the fused form, as asked).
   bool has(Part part, int64_t layer = -1) const;
+  bool has_bias(Part part, int64_t layer = -1) const; ///< NAME.bias
   /// The tensor NAME.weight as it is stored. Throws Error where it is missing or of another shape.
   Tensor weight(Part part, int64_t layer, std::vector<int64_t> shape, bool every_step = true);
   /// NAME.weight, or NAME.bias, [width] as f32.

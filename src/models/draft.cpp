@@ -107,15 +107,14 @@ void Draft::read(std::span<const int32_t> text) {
   if (!text.empty()) follow(text);
 }
 
-std::vector<Proposal> Draft::propose(std::span<const int32_t> text, int32_t last, int64_t most,
-                                     Sampler& sampler) {
+std::vector<Proposal> Draft::propose(std::span<const int32_t> text, int32_t last, int64_t most) {
   most = std::min({most, count_, generator_.model().context - int64_t(text.size())});
   std::vector<Proposal> proposals;
   std::vector<int32_t> all(text.begin(), text.end());
   all.push_back(last);
   while (int64_t(proposals.size()) < most && follow(all)) {
-    std::vector<TokenShare> from = sampler.distribution(logits_, all);
-    all.push_back(sampler.draw(from));
+    std::vector<TokenShare> from = sampler_.distribution(logits_, all);
+    all.push_back(sampler_.draw(from));
     proposals.push_back({all.back(), std::move(from)});
     if (file_.is_end(all.back())) break;
   }

@@ -26,7 +26,7 @@ Accepted accept_proposals(std::span<const Proposal> proposals, std::span<const f
                           std::span<const int32_t> text, Sampler& sampler,
                           const std::function<bool(int32_t)>& is_end, TokenGrammar* grammar = nullptr);
 
-/// The model that proposes. For one thread at a time.
+/// The model that proposes for one text (several: models/draft_batch.h). For one thread at a time.
 class Draft {
 public:
   /// `target`: the file of the model that checks. `count`: most tokens in one proposal. Throws Error where
@@ -39,11 +39,7 @@ public:
   /// Reads a text, so that less is to be read before the next proposal. Nothing where it does not fit.
   void read(std::span<const int32_t> text);
   /// What may come behind `text` and `last`: up to `most` tokens, none where they do not fit the context.
-  std::vector<Proposal> propose(std::span<const int32_t> text, int32_t last, int64_t most) {
-    return propose(text, last, most, sampler_);
-  }
-  /// Drawn by another sampler: that of one text among several, made with `drawing_options`.
-  std::vector<Proposal> propose(std::span<const int32_t> text, int32_t last, int64_t most, Sampler& sampler);
+  std::vector<Proposal> propose(std::span<const int32_t> text, int32_t last, int64_t most);
   /// How a draft draws for a text that is sampled so: by numbers of its own, so that whether a token is
   /// accepted does not depend on how it was drawn.
   static SamplerOptions drawing_options(SamplerOptions sampling);

@@ -83,6 +83,8 @@ Generator::Generator(const ModelFile& file, const GeneratorOptions& options, std
   });
   // One step with the shortest input allocates everything and computes what is computed once.
   times_.load = timed([&] {
+    if (model_.image.defined())
+      set_image(std::vector<float>(size_t(options.model.image_rows * model_.config.hidden_size)));
     int32_t zero = 0;
     feed({&zero, 1});
     reset();

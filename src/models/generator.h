@@ -39,6 +39,9 @@ public:
   /// `where`: as for make_llama.
   Generator(const ModelFile& file, const GeneratorOptions& options, std::source_location where = {});
 
+  /// The rows of the picture that tokens behind the vocabulary stand for: LlamaOptions::image_rows of the
+  /// hidden size.
+  void set_image(std::span<const float> rows) { model_.image.set(rows); }
   /// Forgets the text so far.
   void reset();
   /// Forgets what stands behind the first `position` tokens. Throws Error where there are fewer.

@@ -120,7 +120,8 @@ std::string LanguageModel::generate(std::string_view prompt, int64_t count, cons
   step(tokens, where);
   for (int64_t n = 0; count < 0 || n < count; n++) {
     const int32_t token = sample(where);
-    if (is_end(token) || !show(decoder.push(token)) || position() == context()) break;
+    const bool text_of_it = token < tokenizer.size(); // rows that only pad the model's table have none
+    if (is_end(token) || !show(text_of_it ? decoder.push(token) : "") || position() == context()) break;
     step({token}, where);
   }
   show(decoder.finish());

@@ -14,9 +14,9 @@ namespace {
 using Norm = ModelConfig::Norm;
 
 const std::vector<std::string> architectures{
-    "deepseek2", "deepseek_v2", "deepseek_v3", "gemma",   "gemma2",  "gemma3",   "gemma3_text",
-    "gpt2",      "llama",       "mistral",     "mixtral", "olmo2",   "phi3",     "qwen2",
-    "qwen3",     "qwen3_moe",   "qwen3moe",    "smollm",  "smollm2", "tinyllama"};
+    "deepseek2", "deepseek_v2", "deepseek_v3", "gemma",    "gemma2", "gemma3",  "gemma3_text",
+    "gpt2",      "llama",       "mistral",     "mixtral",  "olmo2",  "phi2",    "phi3",
+    "qwen2",     "qwen3",       "qwen3_moe",   "qwen3moe", "smollm", "smollm2", "tinyllama"};
 
 } // namespace
 
@@ -34,6 +34,9 @@ DecoderBuilder::DecoderBuilder(const ModelFile& file, const LlamaOptions& option
     throw Error(fmt::format("{}: a context of {}, the model has {} positions", file.path, model_.context,
                             config_.context_length));
   model_.chunk = std::min(options.chunk, model_.context);
+  LUMINAL_CHECK(options.prefix <= model_.chunk, "{} tokens in front see each other, a step takes {}",
+                options.prefix, model_.chunk);
+  LUMINAL_CHECK(options.prefix == 0 || options.slots == 0, "a prefix in a batch");
 }
 
 Llama DecoderBuilder::build() {
@@ -70,6 +73,8 @@ void DecoderBuilder::refuse_what_is_not_known() const {
   const auto refuse = [&](const std::string& what) {
     throw Error(fmt::format("{}: {} (architecture {})", file_.path, what, config_.architecture));
   };
+  if (config_.architecture == "moondream1")
+    refuse("a model of pictures and texts, which luminal run takes, with --image PICTURE");
   if (std::ranges::find(architectures, config_.architecture) == architectures.end())
     refuse(fmt::format("this architecture cannot be run yet, expected one of {}",
                        fmt::join(architectures, ", ")));
@@ -86,9 +91,16 @@ void DecoderBuilder::refuse_what_is_not_known() const {
 
 Tensor DecoderBuilder::embedding() {
   Tensor table = weights_->weight(Part::embedding, -1, {config_.vocab_size, config_.hidden_size}, false);
-  Tensor h = table.gather(model_.tokens).cast(DType::f32);
-  h = weights_->adapted_rows(h, model_.tokens, Part::embedding);
+  const Tensor tokens =
+      options_.image_rows > 0 ? minimum(model_.tokens, config_.vocab_size - 1) : model_.tokens;
+  Tensor h = table.gather(tokens).cast(DType::f32);
+  h = weights_->adapted_rows(h, tokens, Part::embedding);
   if (config_.embedding_scale != 1) h = h * config_.embedding_scale;
+  if (options_.image_rows > 0) {
+    model_.image = model_.graph.tensor({options_.image_rows, config_.hidden_size}, DType::f32, "image");
+    const Tensor row = model_.tokens - config_.vocab_size; // of the picture, from 0 on
+    h = select((row >= 0).unsqueeze(1), model_.image.gather(maximum(row, 0)), h);
+  }
   if (!config_.learned_positions) return h;
   const Tensor positions =
       weights_->weight(Part::positions, -1, {config_.context_length, config_.hidden_size}, false);
@@ -101,9 +113,11 @@ Tensor DecoderBuilder::rows_of_step(const Tensor& table) const {
 
 Tensor DecoderBuilder::head(const Tensor& h) {
   const int64_t vocabulary = config_.vocab_size, hidden = config_.hidden_size;
-  if (weights_->has(Part::head))
-    return weights_->adapted(weights_->product(h, weights_->weight(Part::head, -1, {vocabulary, hidden})), h,
-                             Part::head, -1);
+  if (weights_->has(Part::head)) {
+    const Tensor y = weights_->adapted(
+        weights_->product(h, weights_->weight(Part::head, -1, {vocabulary, hidden})), h, Part::head, -1);
+    return weights_->has_bias(Part::head) ? y + weights_->vector(Part::head, -1, vocabulary, "bias") : y;
+  }
   LUMINAL_CHECK(config_.tied_embeddings || file_.kind == ModelFileKind::gguf,
                 "{}: no head, and it is not tied", file_.path);
   return weights_->product(h, weights_->weight(Part::embedding, -1, {vocabulary, hidden}));
@@ -116,6 +130,10 @@ Tensor DecoderBuilder::block(const Tensor& h, int64_t layer) {
   const auto behind = [&](const Tensor& x, Part part) {
     return config_.post_norms ? norm(x, part, layer) : x;
   };
+  if (config_.parallel) { // attention and the feed-forward part read the same
+    const Tensor x = before(h, Part::attention_norm);
+    return h + attention(x, layer) + feed_forward(x, layer);
+  }
   const Tensor mixed =
       h + behind(attention(before(h, Part::attention_norm), layer), Part::post_attention_norm);
   const Tensor x = before(mixed, Part::feed_forward_norm);

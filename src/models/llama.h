@@ -34,6 +34,11 @@ struct LlamaOptions {
   int64_t rows = 0;
   /// Several texts at once, each in a slot of the cache: a step takes tokens of any of them. 0: one text.
   int64_t slots = 0;
+  /// Rows of a picture that tokens may stand for: token vocab_size + i is row i of `image`. 0: none.
+  int64_t image_rows = 0;
+  /// So many tokens in front see each other, those behind them too, as all later ones do (a prefix language
+  /// model). One step takes all of them: chunk is no smaller. Without slots.
+  int64_t prefix = 0;
 };
 
 /// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the
@@ -46,6 +51,7 @@ struct Llama {
   Tensor tokens, logits;
   Tensor slot, position; ///< with slots only
   Tensor rows;           ///< with slots, or LlamaOptions::rows
+  Tensor image;          ///< with LlamaOptions::image_rows: f32 [image_rows, hidden], in place of embeddings
   /// Without slots: keys and values of each layer by turns, [kv_heads, context, head_dim]; with latent
   /// attention one for both, [1, context, rank + rope_dim].
   std::vector<Tensor> caches;

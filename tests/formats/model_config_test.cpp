@@ -426,6 +426,12 @@ TEST(ModelConfig, RefusesGgufMetadataByName) {
           "no metadata \"llama.rope.scaling.factor\"");
   refused("llama.attention.layer_norm_rms_epsilon", GgufValue::of_f32(std::nanf("")),
           "the epsilon of the norms is nan, expected 0 to 1");
+  refused("general.architecture", GgufValue::of_string("whisper"),
+          "a Whisper model as GGUF, which whisper.cpp neither writes nor reads; luminal transcribe takes its "
+          "ggml files (ggml-base.en.bin) and Hugging Face folders");
+  refused("general.architecture", GgufValue::of_string("clip"),
+          "the vision part of a model (mmproj), not a text model: luminal run TEXT.gguf --mmproj FILE "
+          "--image PICTURE, with Moondream 2");
   refused("llama.block_count", GgufValue::of_u64(uint64_t{1} << 60),
           "the number of layers is 1152921504606846976, expected 1 to 16384");
 }

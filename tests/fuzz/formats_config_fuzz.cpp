@@ -1,7 +1,8 @@
 // fuzz/formats_config_fuzz.cpp -- config.json and generation_config.json (after a line with "---");
-// adapter_config.json.
+// adapter_config.json; a Moondream's.
 #include "formats/lora_file.h"
 #include "formats/model_config.h"
+#include "formats/moondream_config.h"
 #include <array>
 #include <cstdlib>
 #include <string_view>
@@ -32,6 +33,9 @@ void read_adapter(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   read_adapter(text);
+  for (const bool starmie : {false, true})
+    if (const auto vision = parse_moondream_config(text, "f", starmie))
+      if (vision->side() < 1 || vision->width % vision->heads != 0) std::abort();
   const size_t cut = text.find("\n---\n");
   const auto config = parse_hf_config(
       text.substr(0, cut), "f", cut == std::string_view::npos ? std::string_view() : text.substr(cut + 5));

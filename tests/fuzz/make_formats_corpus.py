@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
 golden = os.path.join(here, "..", "formats", "golden")
@@ -284,3 +285,68 @@ put("whisper", "twice", whisper(small, [("a", 0, (1,), bytes(4))] * 2))
 put("whisper", "huge", whisper(small, [("a", 0, (2**31 - 1,) * 4, bytes(8))]))
 put("whisper", "cut", whisper(small, [("a", 0, (4, 4), bytes(63))]))
 put("whisper", "filters", whisper(small, [], mels=1))
+
+
+def png(width, height, kind, rows):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    lines = b"".join(b"\0" + row for row in rows)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines))
+            + chunk(b"IEND", b""))
+
+
+put("image", "colours.png", png(3, 2, 2, [bytes(range(9)), bytes(range(9, 18))]))
+put("image", "grey.png", png(4, 2, 0, [bytes(4), bytes([255, 0, 255, 0])]))
+put("image", "opacity.png", png(1, 1, 6, [bytes([1, 2, 3, 128])]))
+put("image", "grey.pgm", b"P5\n# a comment\n3 2\n255\n" + bytes(range(6)))
+put("image", "colours.ppm", b"P6 2 1 255\n" + bytes(range(6)))
+put("image", "two.bmp", b"BM" + struct.pack("<IHHI", 62, 0, 0, 54)
+    + struct.pack("<IiiHHIIiiII", 40, 2, 1, 1, 24, 0, 8, 2835, 2835, 0, 0) + bytes([1, 2, 3, 4, 5, 6, 0, 0]))
+put("image", "one.gif", b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + bytes([0, 0, 0, 255, 255, 255])
+    + b"," + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + bytes([2, 2, 0x4C, 1, 0]) + b";")
+
+
+def wav(form, bits, channels, data, rate=8000):
+    frame = channels * bits // 8
+    fmt = struct.pack("<HHIIHH", form, channels, rate, rate * frame, frame, bits)
+    body = b"WAVEfmt " + struct.pack("<I", len(fmt)) + fmt + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+put("audio", "16.wav", wav(1, 16, 1, struct.pack("<8h", *range(-400, 400, 100))))
+put("audio", "8_stereo.wav", wav(1, 8, 2, bytes(range(0, 250, 25))))
+put("audio", "f32.wav", wav(3, 32, 1, struct.pack("<4f", 0, 0.5, -0.5, 1), 16000))
+put("audio", "16.aiff", b"FORM" + struct.pack(">I", 46 + 8) + b"AIFFCOMM"
+    + struct.pack(">IhIh", 18, 1, 4, 16) + bytes([0x40, 0x0B, 0xFA, 0, 0, 0, 0, 0, 0, 0])
+    + b"SSND" + struct.pack(">III", 16, 0, 0) + struct.pack(">4h", 0, 100, -100, 0))
+
+put("chat_template", "chatml", "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m['content'] | trim }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+put("chat_template", "llama2", "{% set s = '' %}{%- if messages[0].role == 'system' -%}"
+    "{% set s = messages[0].content %}{% set messages = messages[1:] %}{% endif %}{% for m in messages %}"
+    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns') }}{% endif %}"
+    "{{ bos_token ~ '[INST] ' + s + m.content }}{% endfor %}")
+put("chat_template", "macro", "{% macro line(a, b='x') %}{{ a|upper }}:{{ b }}{% endmacro %}"
+    "{% set ns = namespace(k=0) %}{% for i in range(n) if i is not none %}{% set ns.k = ns.k + i %}"
+    "{{ line(i|string, b=ns.k) }}{% endfor %}{# no text #}{{ {'a': [1, 2.5, true]} | tojson(indent=2) }}"
+    "{{ messages | length }}")
+put("chat_template", "tools", "{% if tools is defined and tools %}{{ tools|map(attribute='name')|join(',') }}"
+    "{% elif not tools %}{{ 'none' if tools is none else 'some' }}{% else %}-{% endif %}{{ '%s' % n }}")
+
+put("grammar", "list", 'root ::= "[" (item ("," item)*)? "]"\nitem ::= [0-9]{1,3} '
+    '| "\\"" [^"\\\\]* "\\"" # a text\n')
+put("grammar", "rules", 'root ::= (a | b)+ "."\na ::= "x" b?\nb ::= [a-z\\u00e4] | .\n')
+put("grammar", "object.schema", json.dumps({"type": "object", "properties": {
+    "name": {"type": "string", "maxLength": 5}, "age": {"type": "integer", "minimum": 0, "maximum": 30},
+    "tags": {"type": "array", "items": {"enum": ["a", 1, None]}, "minItems": 1, "maxItems": 2}},
+    "required": ["name"], "additionalProperties": False}))
+put("grammar", "refs.schema", json.dumps({"$ref": "#/$defs/t", "$defs": {"t": {"anyOf": [
+    {"type": "null"}, {"type": "object", "properties": {"next": {"$ref": "#/$defs/t"}}}]}}}))
+put("config", "moondream", json.dumps({"model_type": "moondream1", "config": {
+    "text": {"dim": 32, "ff_dim": 64, "n_layers": 2, "n_heads": 2, "vocab_size": 260, "max_context": 128},
+    "vision": {"enc_dim": 24, "enc_patch_size": 4, "enc_n_layers": 2, "enc_ff_dim": 40, "enc_n_heads": 2,
+               "crop_size": 24, "max_crops": 4, "overlap_margin": 1, "in_channels": 3},
+    "tokenizer": {"bos_id": 3, "eos_id": 3, "templates": {"query": {"prefix": [1, 2], "suffix": [3]},
+                                                          "caption": {"normal": [4]}}}}}))

@@ -244,6 +244,17 @@ def draft(luminal, folder):
     text = luminal("run", MODEL, "Ada saw ", "--grammar", rules, "--draft", few, "--no-display-prompt")[0]
     check(text in (b"the cat.\n", b"the dog.\n"), f"--grammar with a draft: {text}")
 
+    # Several texts at once, each with proposals of its own.
+    file = folder / "drafted.jsonl"
+    texts = [PROMPT, "Ada", "The lamp", "Far away"]
+    file.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
+    many = ("run", MODEL, "--prompts", file, "-n", 40, "--temp", 0, "--parallel", 3)
+    got = lines_of(luminal(*many, "--draft", few)[0])
+    for line, plain in zip(got, lines_of(luminal(*many)[0])):
+        check("draft" not in plain and {k: line[k] for k in ("text", "tokens")} ==
+              {k: plain[k] for k in ("text", "tokens")}, f"{line}, without a draft {plain}")
+        check(0 < line["draft"]["accepted"] <= line["draft"]["proposed"], f"{line}")
+
     tiny = folder / "tiny.gguf"
     luminal("bench", "--random-weights", "tiny", "--type", "f32", "-r", 0, "--save", tiny)
     size = json.loads(luminal("inspect", tiny, "--json")[0])["config"]["vocab_size"]
@@ -254,8 +265,6 @@ def draft(luminal, folder):
     luminal.refuses("run", MODEL, "a", "--draft", folder / "none.gguf",
                     says="none.gguf: no such file or folder")
     luminal.refuses("run", MODEL, "a", "--draft-count", 3, code=2, says="--draft-count: it is for --draft")
-    luminal.refuses("run", MODEL, "--prompts", "-", "--draft", few, code=2,
-                    says="--draft: it is not for --prompts")
     story = DATA / "llm" / "stories260K.gguf"
     if story.exists():
         luminal.refuses("run", MODEL, "a", "--draft", story, says="a draft has the tokenizer of its model: ")

@@ -7,8 +7,10 @@ import json
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,13 +23,13 @@ PROMPT = "Once there was"
 
 
 class Server:
-    """A server of the built-in model at a free port."""
+    """A server of the built-in model, or another one, at a free port."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, model=MODEL):
         command = [
             LUMINAL,
             "serve",
-            MODEL,
+            str(model),
             "--port",
             "0",
             "--ctx",
@@ -299,6 +301,57 @@ def ends_what_it_writes(server):
     assert server.process.wait(60) == 0, server.process.stderr.read()
 
 
+def padded(folder):
+    """A model whose table has more rows than its tokenizer has tokens: such tokens are no text."""
+    source = pathlib.Path(MODEL).parent / "hf"
+    shutil.copytree(source, folder)
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + size])
+    table = header["model.embed_tokens.weight"]
+    begin, end = table["data_offsets"]
+    row = (end - begin) // table["shape"][0]
+    table["shape"][0] += 500
+    table["data_offsets"] = [len(data) - 8 - size, len(data) - 8 - size + (end - begin) + 500 * row]
+    rows = data[8 + size + begin : 8 + size + end]
+    body = data[8 + size :] + rows + rows[: 500 * row]  # the first rows once more: as likely
+    body = body[:begin] + body[end:]  # no hole
+    for name, tensor in header.items():
+        if name != "__metadata__" and tensor["data_offsets"][0] >= begin:
+            tensor["data_offsets"] = [at - (end - begin) for at in tensor["data_offsets"]]
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    config = json.loads((folder / "config.json").read_text())
+    config["vocab_size"] += 500
+    (folder / "config.json").write_text(json.dumps(config))
+
+    server = Server(model=folder)
+    answer = server.complete(temperature=1, top_k=0, top_p=1, max_tokens=60, ignore_eos=True)
+    assert answer["usage"]["completion_tokens"] == 60 and answer["choices"][0]["text"], answer
+    assert server.ask("GET", "/health")[0] == 200
+    server.end(signal.SIGTERM)
+    run = [LUMINAL, "run", str(folder), PROMPT, "--temp", "1", "--top-k", "0", "--top-p", "1", "-n", "60"]
+    done = subprocess.run([*run, "--ignore-eos", "--json"], capture_output=True, text=True)
+    assert done.returncode == 0 and any(t >= 1024 for t in json.loads(done.stdout)["tokens"]), done
+
+
+def several_drafted(server):
+    """Each of several texts has its own proposals, and what is sampled is what it is alone."""
+    every = {"seed": 7, "max_tokens": 30, "ignore_eos": True}
+    names = (("Ada", 0), ("Ben", 0.8), ("Cleo", 0.8))
+    wishes = [{"prompt": f"{PROMPT} {name}", "temperature": heat, **every} for name, heat in names]
+    alone = [server.complete(**wish) for wish in wishes]
+    steps = server.metric("steps_total")
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda wish: server.complete(**wish), wishes))
+    for one, other in zip(alone, together):
+        assert one["choices"][0]["text"] == other["choices"][0]["text"], (one, other)
+        counts = other["timings"]
+        assert 0 < counts["draft_n_accepted"] <= counts["draft_n"], other
+    assert server.metric("steps_total") - steps <= 75, "90 tokens, which alone take 90 steps without a draft"
+
+
 def drafted():
     """With a draft every answer is what it is without one; what was proposed is counted."""
     server = Server("--parallel", "3", "--chat-template", "chatml", "--draft", MODEL, "--draft-count", "3")
@@ -318,6 +371,7 @@ def drafted():
     server.complete(prompt=PROMPT + " a", max_tokens=40)
     assert server.metric("steps_total") - steps < 25, "40 tokens, up to 4 a step"
     assert server.metric("draft_tokens_total") > proposed
+    several_drafted(server)
     gone_clients(server)
     ends_what_it_writes(server)
 
@@ -351,6 +405,8 @@ def main():
     assert "draft_n" not in server.complete()["timings"]
     ends_what_it_writes(server)
     drafted()
+    with tempfile.TemporaryDirectory() as folder:
+        padded(pathlib.Path(folder) / "padded")
 
     server = Server("--parallel", "1", "--queue", "1", "--api-key", "secret", "--max-tokens", "5")
     assert server.ask("GET", "/health")[0] == 200
