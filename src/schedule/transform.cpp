@@ -177,6 +177,20 @@ void read_stored(Nests& nests, const std::string& node, int value) {
 
 } // namespace
 
+namespace {
+
+/// Does the formula vary with no other axes than those at which its node is computed?
+bool varies_with_axes_of(const Cone& cone, const FormulaRef& f) {
+  return std::ranges::all_of(index_exprs(f), [&](Expr e) {
+    return std::ranges::all_of(symbols_of(e), [&](Expr symbol) {
+      return contains(f->at, symbol) ||
+             std::ranges::find(cone.axes, symbol, &ConeAxis::symbol) == cone.axes.end();
+    });
+  });
+}
+
+} // namespace
+
 void materialize(Nests& nests, const std::string& node, const std::string& value) {
   const auto known = std::ranges::find(nests.cone.values, value, &ConeValue::name);
   if (known != nests.cone.values.end() && known->role == ValueRole::output)
@@ -196,7 +210,8 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
                 f->at, [&](Expr e) { return e.is_constant(0) || plain_axis(nests.cone, e); });
             for (size_t i = 0; i < f->at.size(); i++)
               for (size_t j = 0; j < i; j++) plain &= f->at[i] != f->at[j] || f->at[i].is_constant();
-            if (plain && !found) found = f;
+            // (A window says of what it reads where that lies inside, over axes that the value has not.)
+            if (plain && !found && varies_with_axes_of(nests.cone, f)) found = f;
           }
           for (auto& a : args_of(*f)) walk(a);
         };

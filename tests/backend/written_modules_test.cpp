@@ -529,5 +529,29 @@ TEST(WrittenModules, CollectivesOfOneMemberAreTheirOperand) {
       "plans of one; a group of one member (\"tp:1\") runs");
 }
 
+/// A costly value that a window reads where that lies inside, and a later sum reads plainly: what is made of
+/// it once has no axes of the window.
+TEST(WrittenModules, CostlyValuesOfWindowsAreMadeWithoutTheirAxes) {
+  expect_plan(R"(fn @main(%v97: f32[2, 2, 2, 8, 1, 2, 2], %v9: f32[1, 2, 1, 1], %v3: f32[2, 2, 8, 1]) {
+  %3 = rsqrt %v9
+  %4 = view %3 [i0: 2, i1: 2, i2: 8, i3: 1] -> [0, i1, 0, 0]
+  %7 = mul %v3, %4
+  %8 = view %7 [i0: 2, i1: 2, i2: 2, i3: 8, i4: 1, i5: 2, i6: 2] -> [i0, i2, i3 + i5 - 1, 0] where i6 and i3 + i5 >= 1 fill 0
+  %9 = fold [i0: 2, i1: 2, i2: 2, i3: 8, i4: 1, i5: 2, i6: 2] over [i2, i5, i6] { sum %8[i0, i1, i2, i3, i4, i5, i6] }
+  %12 = get %9, 0
+  %13 = view %12 [i0: 2, i1: 2, i2: 2, i3: 8, i4: 1, i5: 2, i6: 2] -> [i0, i2, i3 + i5 - 1, 0] where i6 and i3 + i5 >= 1 fill 0
+  %14 = mul %13, %v97
+  %15 = fold [i0: 2, i1: 2, i2: 2, i3: 8, i4: 1, i5: 2, i6: 2] over [i2, i5, i6] { sum %14[i0, i1, i2, i3, i4, i5, i6] }
+  %16 = get %15, 0
+  %18 = add %16, %7
+  %20 = view %18 [i0: 2, i1: 11, i2: 2, i3: 8, i4: 1] -> [i0, i2, i3, 0]
+  %21 = fold [i0: 2, i1: 11, i2: 2, i3: 8, i4: 1] over [i2] { sum %20[i0, i1, i2, i3, i4] }
+  %22 = get %21, 0
+  %o = view %22 [i0: 2, i1: 8, i2: 2] -> [i0, 0, i1, 0]
+  return o = %o
+}
+)");
+}
+
 } // namespace
 } // namespace luminal
