@@ -30,7 +30,8 @@ Expr points_of(const kernel::Cone& cone) {
   Expr total = 0;
   for (const auto& stage : cone.stages) {
     Expr points = 1;
-    for (int axis : stage.axes) points = min(points * cone.axes[size_t(axis)].extent, int64_t(1) << 31);
+    for (const kernel::AxisId axis : stage.axes)
+      points = min(points * cone.axes[axis].extent, int64_t(1) << 31);
     total += points;
   }
   return total;

@@ -30,16 +30,16 @@ bool is_fold(const Component& c) { return c.kind == ComponentKind::fold; }
 void Lowering::place_in_group(const Groups& groups) {
   std::set<Expr, ExprLess> outer;
   if (groups.symbol.is_symbol()) outer.insert(groups.symbol);
-  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+  for (const ValueId v : n_.cone.values.ids()) {
     const ConeValue& value = n_.cone.values[v];
     Place& place = places_[v];
     if (value.role != ValueRole::interior || place.buffer < 0) continue;
     bool first = true;
-    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+    for (const StageId s : n_.cone.stages.ids())
       for (auto& c : n_.cone.stages[s].components) {
-        if (c.out != int(v)) continue;
+        if (c.out != v) continue;
         for (size_t d = 0; d < value.shape.size(); d++) {
-          const auto [base, extent] = region(int(s), c, d, outer);
+          const auto [base, extent] = region(s, c, d, outer);
           if (!first && !proves_equal(place.base[d], base))
             refuse("stages write {} at different places of one group", value.name);
           place.extents[d] = first ? extent : max(place.extents[d], extent);
@@ -59,29 +59,28 @@ void Lowering::place_in_group(const Groups& groups) {
 }
 
 /// A group reads of what stages write only what it wrote itself.
-void Lowering::check_in_group(const Groups& groups, int value) {
+void Lowering::check_in_group(const Groups& groups, ValueId value) {
   if (!groups.symbol.is_symbol()) return;
   const std::set<Expr, ExprLess> shared{groups.symbol};
-  for (size_t w = 0; w < n_.stages.size(); w++)
+  for (const StageId w : n_.stages.ids())
     for (auto& c : n_.cone.stages[w].components) {
       if (c.out != value) continue;
-      for (int r : n_.readers(value)) {
-        if (r == int(w)) continue;
-        const StageNest& nest = n_.stages[size_t(r)];
+      for (StageId r : n_.readers(value)) {
+        if (r == w) continue;
+        const StageNest& nest = n_.stages[r];
         std::vector<Expr> facts;
         for (auto& g : nest.guards) facts.push_back(lt(g.value, g.limit));
         for (size_t d = 0; d < c.index.size(); d++) {
-          const Region written = region(int(w), c, d, shared);
+          const Region written = region(w, c, d, shared);
           if (written.base.is_constant(0) &&
-              prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
+              prove(ge(written.extent, n_.cone.values[value].shape[d])) == Truth::yes)
             continue;
-          visit_loads(n_.cone.stages[size_t(r)], [&](const FormulaLoad& f) {
+          visit_loads(n_.cone.stages[r], [&](const FormulaLoad& f) {
             if (f.value != value) return;
             const Expr at = substitute(f.index[d], nest.axis_values) - written.base;
             if (prove(ge(at, 0), facts) != Truth::yes || prove(lt(at, written.extent), facts) != Truth::yes)
-              refuse("stage {} reads {} outside of what {} makes in one trip of {}",
-                     n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name,
-                     n_.cone.stages[w].name, groups.loop);
+              refuse("stage {} reads {} outside of what {} makes in one trip of {}", n_.cone.stages[r].name,
+                     n_.cone.values[value].name, n_.cone.stages[w].name, groups.loop);
           });
         }
       }
@@ -91,19 +90,19 @@ void Lowering::check_in_group(const Groups& groups, int value) {
 Kernel Lowering::run_groups() {
   const Groups groups = groups_of(n_);
   place_in_group(groups);
-  for (size_t v = 0; v < n_.cone.values.size(); v++)
-    if (n_.cone.values[v].role != ValueRole::input && places_[v].buffer >= 0) check_in_group(groups, int(v));
+  for (const ValueId v : n_.cone.values.ids())
+    if (n_.cone.values[v].role != ValueRole::input && places_[v].buffer >= 0) check_in_group(groups, v);
   const Expr lane = Expr::symbol(n_.free_name("lane"), {0, groups.lanes - 1});
   open_.push_back({groups.loop, groups.symbol, 0, groups.extent, groups.extent, true, {}, 0});
   Body body;
   std::set<BufferId> read, written; // since the last barrier
-  for (size_t s = 0; s < n_.stages.size(); s++) {
+  for (const StageId s : n_.stages.ids()) {
     std::set<BufferId> reads, writes;
-    const auto note = [&](const FormulaLoad& f) { reads.insert(places_[size_t(f.value)].buffer); };
+    const auto note = [&](const FormulaLoad& f) { reads.insert(places_[f.value].buffer); };
     visit_loads(n_.cone.stages[s], note);
-    for (int h : holes_of(n_.cone, n_.cone.stages[s])) visit_loads(n_.cone.holes[size_t(h)].value, note);
+    for (HoleId h : holes_of(n_.cone, n_.cone.stages[s])) visit_loads(n_.cone.holes[h].value, note);
     for (auto& c : n_.cone.stages[s].components)
-      if (c.out >= 0) writes.insert(places_[size_t(c.out)].buffer);
+      if (c.out) writes.insert(places_[c.out].buffer);
     const auto meets = [](const std::set<BufferId>& a, const std::set<BufferId>& b) {
       return std::ranges::any_of(a, [&](BufferId x) { return b.contains(x); });
     };
@@ -111,7 +110,7 @@ Kernel Lowering::run_groups() {
       body.push_back(barrier(1));
       read.clear(), written.clear();
     }
-    append(body, StageLowering(*this, int(s)).run_in_group(groups, lane));
+    append(body, StageLowering(*this, s).run_in_group(groups, lane));
     read.merge(reads), written.merge(writes);
   }
   open_.pop_back();
@@ -127,9 +126,9 @@ Kernel Lowering::run_groups() {
 // ---- one stage ----
 
 void StageLowering::analyse_group(Expr lane, State& state) {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& nest = l_.n_.stages[stage_];
   state.nest = nest;
-  std::optional<std::vector<int>> axes;
+  std::optional<std::vector<AxisId>> axes;
   for (auto& c : s_.components) {
     if (!is_fold(c)) continue;
     if (axes && *axes != c.axes)
@@ -197,8 +196,8 @@ void StageLowering::analyse_group(Expr lane, State& state) {
 
 Body StageLowering::run_in_group(const Groups& groups, Expr lane) {
   lane_number_ = lane;
-  int64_t used = unit_lanes(l_.n_.stages[size_t(stage_)]);
-  for (auto& l : l_.n_.stages[size_t(stage_)].loops)
+  int64_t used = unit_lanes(l_.n_.stages[stage_]);
+  for (auto& l : l_.n_.stages[stage_].loops)
     if (l.lane) used *= l.extent.value();
   group_lanes_ = used;
   State state;
@@ -350,8 +349,8 @@ Body StageLowering::where_held(State& state, bool body, const Inner& inner) {
     if (state.held[g]) continue;
     // The guards as they were before lanes took the place of loops say what they are about.
     bool reduction = guard.reduction;
-    const Guard& plain = l_.n_.stages[size_t(stage_)].guards[g];
-    for (auto& l : l_.n_.stages[size_t(stage_)].loops)
+    const Guard& plain = l_.n_.stages[stage_].guards[g];
+    for (auto& l : l_.n_.stages[stage_].loops)
       if (l.symbol.is_symbol() && depends_on(plain.value, l.symbol)) reduction |= folds_ && reduces(l);
     if ((!body && reduction) || (whole && !reduction)) continue;
     const Expr holds = lt(guard.value, guard.limit);
@@ -405,7 +404,7 @@ Body StageLowering::exchange_lanes(const State& state) {
       for (int64_t h = lanes / 2; h > 0; h /= 2) {
         for (size_t c = 0; c < count; c++)
           if (registers_[c] >= 0)
-            body.push_back(exchange(others[c], 0, registers_[c], accumulator_offset(in), int(h)));
+            body.push_back(exchange(others[c], 0, registers_[c], accumulator_offset(in), h));
         Values values{&body, &in, {}, {}, std::vector<ValueRef>(count)};
         std::vector<ValueRef> mine(count), theirs(count);
         for (size_t c = 0; c < count; c++) {

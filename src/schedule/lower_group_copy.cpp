@@ -31,8 +31,8 @@ std::optional<Span> span_of(Expr at, const std::vector<StageLoop>& loops) {
 } // namespace
 
 void StageLowering::place_tiles() {
-  for (const GroupCopy& request : l_.n_.stages[size_t(stage_)].group_copies) {
-    const StageLoop& at = *l_.n_.stages[size_t(stage_)].find(request.loop);
+  for (const GroupCopy& request : l_.n_.stages[stage_].group_copies) {
+    const StageLoop& at = *l_.n_.stages[stage_].find(request.loop);
     if (at.lane || at.kind == LoopKind::unrolled)
       refuse("stage {}: lanes do not run the trips of {} together", s_.name, request.loop);
     for (auto& c : s_.components) {
@@ -49,8 +49,8 @@ void StageLowering::place_tiles() {
 
 StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const FormulaLoad& load,
                                                 DType dtype) const {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
-  const ConeValue& value = l_.n_.cone.values[size_t(request.value)];
+  const StageNest& nest = l_.n_.stages[stage_];
+  const ConeValue& value = l_.n_.cone.values[request.value];
   if (dtype != value.dtype || bits(value.dtype) < 8 || value.dtype == DType::boolean)
     refuse("stage {} reads {} as {}: it is not copied", s_.name, value.name, luminal::to_string(dtype));
   if (!holes_of(l_.n_.cone, load.index).empty())
@@ -76,7 +76,7 @@ StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const 
           coefficient_of(at, l.symbol)->is_constant(1))
         last = d;
   }
-  const Layout& global = l_.places_[size_t(request.value)].layout;
+  const Layout& global = l_.places_[request.value].layout;
   const size_t contiguous = global.empty() ? load.index.size() : size_t(global.back().dim);
   if (last == load.index.size() || nest.lane_unit) last = contiguous;
   for (size_t d = 0; d < load.index.size(); d++)
@@ -166,8 +166,8 @@ Body StageLowering::in_ring(const StageLoop& loop, StmtRef whole) const {
 /// and begin at multiples; what lies beyond the end of an axis becomes 0. `at`: another trip than the open
 /// one. `ahead`: asynchronous, `begun` counts the copies of a lane.
 Body StageLowering::copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ahead, int& begun) const {
-  const ConeValue& value = l_.n_.cone.values[size_t(tile.value)];
-  const Place& from = l_.places_[size_t(tile.value)];
+  const ConeValue& value = l_.n_.cone.values[tile.value];
+  const Place& from = l_.places_[tile.value];
   std::vector<Expr> base;
   for (Expr e : tile.place.base) base.push_back(substitute(e, at));
   // Of a trip that may be behind the loop's end, where its symbol's range says nothing.
