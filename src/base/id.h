@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <fmt/core.h>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -82,4 +83,10 @@ private:
 
 template <class Tag> struct std::hash<luminal::Id<Tag>> {
   size_t operator()(luminal::Id<Tag> id) const { return std::hash<int>{}(id.number()); }
+};
+
+template <class Tag> struct fmt::formatter<luminal::Id<Tag>> : fmt::formatter<int> {
+  template <class Context> auto format(luminal::Id<Tag> id, Context& context) const {
+    return fmt::formatter<int>::format(id.number(), context);
+  }
 };

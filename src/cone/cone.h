@@ -43,9 +43,9 @@ struct ConeValue {
   std::string name; // unique in the cone; also the name of the kernel's buffer
   DType dtype = DType::f32;
   std::vector<Expr> shape;
-  std::vector<AxisId>
-      axes; // of the stage that writes it: the axis of each dimension, none where it is not plain;
-            // empty for inputs
+  /// Of the stage that writes it: the axis of each dimension, none where it is not plain; empty for
+  /// inputs.
+  std::vector<AxisId> axes;
   ValueRole role = ValueRole::input;
   NodeId origin =
       0; // the node whose result it is: a stored node, a constant or a root (for a fold: the fold itself)
@@ -83,9 +83,9 @@ struct Stage {
   /// A tuple whose components read each other: the transforms of components 0 .. size-1 (which are
   /// the first ones of the stage).
   std::optional<Monoid> monoid;
-  std::vector<AxisId>
-      ordered; // axes whose loops keep their row-major order and are not distributed (duplicates
-               // of a scatter, scans)
+  /// Axes whose loops keep their row-major order and are not distributed (duplicates of a scatter,
+  /// scans).
+  std::vector<AxisId> ordered;
   bool scan_exclusive = false, scan_reverse = false;
   AxisId scan_axis;
   int segment_group = 0; // stages of one number above 0 write different parts of the same values

@@ -126,7 +126,7 @@ std::vector<std::string> verify(const Cone& cone) {
     auto here = known;
     for (AxisId a : stage.axes) {
       if (!cone.axes.has(a)) {
-        wrong(fmt::format("stage {}: there is no axis {}", stage.name, a.number()));
+        wrong(fmt::format("stage {}: there is no axis {}", stage.name, a));
         return mistakes;
       }
       here.insert(cone.axes[a].symbol);
@@ -145,7 +145,7 @@ std::vector<std::string> verify(const Cone& cone) {
           wrong(fmt::format("stage {}: component {} has a foreign axis", stage.name, i));
       if (c.out) {
         if (!cone.values.has(c.out))
-          wrong(fmt::format("stage {}: there is no value {}", stage.name, c.out.number()));
+          wrong(fmt::format("stage {}: there is no value {}", stage.name, c.out));
         else if (cone.values[c.out].shape.size() != c.index.size())
           wrong(fmt::format("stage {}: {} has {} dimensions, not {}", stage.name, cone.values[c.out].name,
                             cone.values[c.out].shape.size(), c.index.size()));
@@ -156,7 +156,7 @@ std::vector<std::string> verify(const Cone& cone) {
     }
     const auto see_load = [&](const FormulaLoad& f) {
       if (!cone.values.has(f.value))
-        return wrong(fmt::format("stage {}: a load of value {}", stage.name, f.value.number()));
+        return wrong(fmt::format("stage {}: a load of value {}", stage.name, f.value));
       const ConeValue& v = cone.values[f.value];
       if (v.shape.size() != f.index.size())
         wrong(fmt::format("stage {}: {} is read at {} indices", stage.name, v.name, f.index.size()));

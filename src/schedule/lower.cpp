@@ -104,7 +104,7 @@ void Lowering::build_tree() {
 
 void Lowering::choose_levels() {
   for (const ValueId v : n_.cone.values.ids()) {
-    if (n_.cone.values[v].role != ValueRole::interior || places_[v].buffer < 0) continue;
+    if (n_.cone.values[v].role != ValueRole::interior || !places_[v].buffer) continue;
     std::vector<StageId> users = n_.readers(v);
     for (const StageId s : n_.cone.stages.ids())
       for (auto& c : n_.cone.stages[s].components)
@@ -148,7 +148,7 @@ void Lowering::choose_levels() {
     check_level(v, level);
   }
   for (const ValueId v : n_.cone.values.ids()) {
-    if (n_.cone.values[v].role == ValueRole::input || places_[v].buffer < 0) continue;
+    if (n_.cone.values[v].role == ValueRole::input || !places_[v].buffer) continue;
     check_finished(v);
     check_regions(v);
   }
@@ -158,7 +158,7 @@ void Lowering::choose_levels() {
 
 void Lowering::touch(const Stage& stage, Touched& touched) const {
   auto shared = [&](ValueId v) {
-    Space space = kernel_.buffers[size_t(places_[v].buffer)].space;
+    Space space = kernel_.buffers[places_[v].buffer].space;
     return space == Space::global || space == Space::shared;
   };
   auto read = [&](const FormulaLoad& f) {
@@ -343,7 +343,7 @@ Body Lowering::emit_leaf(StageId stage, bool in_parallel, Touched& touched) {
   // What other workers can see is written by one of them.
   for (auto& c : s.components) {
     if (!c.out) continue;
-    Space space = kernel_.buffers[size_t(places_[c.out].buffer)].space;
+    Space space = kernel_.buffers[places_[c.out].buffer].space;
     if (space != Space::global && space != Space::shared) continue;
     for (auto& o : open_)
       if (o.parallel && o.symbol.is_symbol() && !nest.find(o.name))

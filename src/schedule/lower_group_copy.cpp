@@ -28,6 +28,9 @@ std::optional<Span> span_of(Expr at, const std::vector<StageLoop>& loops) {
   return Span{base, substitute(at, high) - base + 1};
 }
 
+/// Of all copies into the group's memory.
+constexpr TokenId copies_in_flight(0);
+
 } // namespace
 
 void StageLowering::place_tiles() {
@@ -127,7 +130,7 @@ Body StageLowering::copies(const std::string& loop) const {
     if (tile.loop == loop) append(out, copy(tile, {}, false, begun));
   if (out.empty()) return out;
   out.insert(out.begin(), barrier(1)); // what was there before is read
-  if (begun > 0) out.push_back(async_wait(0, 0));
+  if (begun > 0) out.push_back(async_wait(copies_in_flight, 0));
   out.push_back(barrier(1));
   return out;
 }
@@ -145,7 +148,7 @@ Body StageLowering::ring_body(const StageLoop& loop, Body inside) const {
   const int tiles = ring_of(loop);
   int begun = 0;
   const Body next = ring_copies(loop, loop.symbol + (tiles - 1), begun);
-  Body out{async_wait(0, (tiles - 2) * begun),
+  Body out{async_wait(copies_in_flight, (tiles - 2) * begun),
            barrier(1)}; // the trip's tiles are there, the next place is read
   append(out, next);
   append(out, std::move(inside));
@@ -158,7 +161,7 @@ Body StageLowering::in_ring(const StageLoop& loop, StmtRef whole) const {
   int begun = 0;
   for (int tile = 0; tile + 1 < ring_of(loop); tile++) append(out, ring_copies(loop, tile, begun));
   out.push_back(std::move(whole));
-  out.push_back(async_wait(0, 0));
+  out.push_back(async_wait(copies_in_flight, 0));
   return out;
 }
 
@@ -226,11 +229,11 @@ Body StageLowering::copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ah
   Body body;
   if (ahead || width > 1) {
     begun += int(m.steps);
-    Buffer& source = l_.kernel_.buffers[size_t(from.buffer)];
+    Buffer& source = l_.kernel_.buffers[from.buffer];
     if (width > 1) source.alignment = std::max(source.alignment, widest_copy); // all that a device allocates
     const Expr here = all ? Expr(1) : lt(m.element, m.total);
     body = {async_copy({tile.place.buffer, m.to, {}}, {from.buffer, m.from, {}},
-                       logical_and(here, m.guard) * width, 0,
+                       logical_and(here, m.guard) * width, copies_in_flight,
                        all && m.guard.is_constant(1) ? Expr(0) : here * width)};
   } else {
     body = {store(tile.place.buffer, m.to, load_as(value.dtype, from.buffer, m.from, m.guard))};

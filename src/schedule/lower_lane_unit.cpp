@@ -22,7 +22,7 @@ struct StageLowering::LaneProduct {
   Expr axes[3];           // symbols of the loops m, n, k
   FormulaRef operands[3]; // a and b, at 1 and 2
   StageNest nest;         // with m, n and k as they were
-  BufferId fragments[3] = {-1, -1, -1};
+  BufferId fragments[3];
   Expr axis(char name) const { return axes[name == 'm' ? 0 : name == 'n' ? 1 : 2]; }
 };
 
@@ -138,7 +138,7 @@ Body StageLowering::unit_steps(const State& state) {
       offset += loops[i]->symbol * size;
       size *= loops[i]->extent.value();
     }
-    if (p.fragments[o] < 0) {
+    if (!p.fragments[o]) {
       Buffer b;
       b.name = s_.name + (o == 1 ? ".a" : ".b");
       b.space = Space::registers;

@@ -34,7 +34,7 @@ void Lowering::place_values(const TreeNode& node) {
         }
         first = false;
       }
-    Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
+    Buffer& buffer = kernel_.buffers[place.buffer];
     Expr size = layout_size(place.layout, place.extents);
     for (Expr s : symbols_of(size))
       if (!contains(kernel_.symbols, s))

@@ -62,7 +62,7 @@ Expr StageLowering::offset_of(const State& state, ValueId value, const std::vect
     refuse("stage {} keeps its folds in registers alone, and its loops leave them before they are finished",
            s_.name);
   const Place& place = l_.places_[value];
-  LUMINAL_CHECK(place.buffer >= 0, "{} has no storage", l_.n_.cone.values[value].name);
+  LUMINAL_CHECK(place.buffer, "{} has no storage", l_.n_.cone.values[value].name);
   std::vector<Expr> at;
   for (size_t d = 0; d < index.size(); d++) at.push_back(value_at(state, index[d]) - place.base[d]);
   const Expr offset = layout_offset(place.layout, place.extents, at);
@@ -117,7 +117,7 @@ void StageLowering::count_uses(Values& values, const FormulaRef& formula) {
 
 ValueRef StageLowering::named(Values& values, ValueRef value) {
   if (value->is<Constant>() || value->is<Let>()) return value;
-  int number = l_.kernel_.lets++;
+  const LetId number(l_.kernel_.lets++);
   values.body->push_back(let(number, value));
   return let_value(value->dtype, number);
 }
@@ -135,7 +135,7 @@ ValueRef StageLowering::loaded(const State& state, const FormulaLoad& f, DType d
                    layout_offset(tile->place.layout, tile->place.extents, at) + tile->place.slot, guard);
   }
   const BufferId buffer = l_.places_[f.value].buffer;
-  if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)
+  if (holds == Truth::unknown && l_.kernel_.buffers[buffer].space == Space::registers)
     refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
            l_.n_.cone.values[f.value].name);
   // Words of neighbours along the last dimension, as the directive unit makes them: these have to
@@ -369,7 +369,7 @@ Body StageLowering::results(State& state) {
   }
   for (size_t i = 0; i < s_.components.size(); i++) {
     const Component& c = s_.components[i];
-    if (registers_[i] < 0 || c.kind == ComponentKind::scan) continue; // points of a scan store their own
+    if (!registers_[i] || c.kind == ComponentKind::scan) continue; // points of a scan store their own
     ValueRef v;
     if (partial_) {
       // All places of the unrolled reduction loops, in pairs.
@@ -402,7 +402,7 @@ Body StageLowering::results(State& state) {
     }
     if (across_) v = reduce_lanes(c.op, v);
     if (combined && c.init && carried_.empty()) v = apply(c.op, {value_of(values, c.init), v});
-    BufferId buffer = c.out ? l_.places_[c.out].buffer : -1;
+    BufferId buffer = c.out ? l_.places_[c.out].buffer : BufferId();
     if (combined && !carried_.empty()) {
       Expr offset = offset_of(state, c.out, c.index);
       v = named(values, v);

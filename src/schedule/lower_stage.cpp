@@ -130,7 +130,7 @@ void StageLowering::analyse() {
     strides_[rest_[i]] = size;
     size *= l.extent.value();
   }
-  registers_.assign(s_.components.size(), -1);
+  registers_.assign(s_.components.size(), {});
   if (!folds_) return;
   if (size > 1 << 14) refuse("stage {}: {} accumulators are more than registers can hold", s_.name, size);
   // Lanes beyond the end of a part have no element, but a sum.
@@ -143,7 +143,7 @@ void StageLowering::analyse() {
       bool fold =
           s_.components[c].kind == ComponentKind::fold || s_.components[c].kind == ComponentKind::scan;
       if (!fold) {
-        made.push_back(-1);
+        made.emplace_back();
         continue;
       }
       Buffer b;

@@ -287,7 +287,7 @@ Body StageLowering::each_accumulator(const State& state,
       [&](State& in) {
         Body b;
         for (size_t c = 0; c < s_.components.size(); c++)
-          if (registers_[c] >= 0) b.push_back(make(c, accumulator_offset(in)));
+          if (registers_[c]) b.push_back(make(c, accumulator_offset(in)));
         return b;
       });
 }
@@ -312,7 +312,7 @@ Body StageLowering::start(const State& state) {
           for (auto& c : s_.components)
             if (c.init) count_uses(values, c.init);
           for (size_t c = 0; c < s_.components.size(); c++) {
-            if (registers_[c] < 0) continue;
+            if (!registers_[c]) continue;
             const Component& part = s_.components[c];
             ValueRef v;
             if (part.init && !reload)

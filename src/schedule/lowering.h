@@ -38,7 +38,7 @@ struct OpenLoop {
 
 /// Where a value lies while the loops of its storage level are open.
 struct Place {
-  BufferId buffer = -1;
+  BufferId buffer;
   Layout layout;
   std::vector<Expr> base, extents; // offset = layout of (index - base)
   Expr slot = 0;                   // of a ring

@@ -1,6 +1,6 @@
 // base/id_test.cpp -- ids: kinds that do not mix, none, lists that ids index.
 #include "base/id.h"
-#include <algorithm>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <type_traits>
@@ -53,6 +53,8 @@ TEST(Id, IdsAreInTheOrderOfTheirPlaces) {
   const std::unordered_set<BookId> set = {BookId(1), BookId(2), BookId(1)};
   EXPECT_EQ(set.size(), 2u);
 }
+
+TEST(Id, MessagesShowTheNumber) { EXPECT_EQ(fmt::format("{} {}", BookId(3), BookId()), "3 -1"); }
 
 TEST(Id, AListGivesItsIds) {
   Books books;
