@@ -60,7 +60,7 @@ TEST(KernelShape, TheMemoGivesWhatBuildConeMakes) {
   const Kernels k = kernels_of(layers);
   const Function& f = k.module.entry();
   ConeMemo memo;
-  std::set<int> shapes;
+  std::set<ShapeId> shapes;
   for (const auto& roots : k.partition.kernels) {
     const auto known = memo.cone(f, roots, k.stored, "k");
     ASSERT_TRUE(known) << known.error();
