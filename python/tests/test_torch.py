@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "pytorch"))
 import where  # noqa: E402
@@ -291,6 +292,31 @@ class InPyTorch(Case):
             Exception, r"fullgraph: aten.linalg_inv_ex.default has no terms at .*test_torch.py"
         ):
             compiled(f, options={"fullgraph": True})(x)
+
+    def test_threads_are_those_of_pytorch(self):
+        from luminal.torch import program
+
+        asked = []
+        words_of = program.compile_words
+
+        def recorded(options):
+            asked.append(words_of(options)["threads"])
+            return words_of(options)
+
+        before = torch.get_num_threads()
+        f = compiled(lambda x: x + 1)
+        x = torch.randn(4)
+        with unittest.mock.patch.object(program, "compile_words", recorded), unittest.mock.patch.dict(
+            "os.environ", {"LUMINAL_THREADS": "0"}
+        ):
+            try:
+                for threads in (1, 2):
+                    torch.set_num_threads(threads)
+                    self.same(f(x), x + 1)
+            finally:
+                torch.set_num_threads(before)
+            compiled(lambda x: x + 2, options={"threads": 3})(x)
+        self.assertEqual(asked, [1, 2, 3])
 
     def test_options(self):
         x = torch.randn(4)

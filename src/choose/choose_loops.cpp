@@ -54,18 +54,31 @@ void DefaultScheduler::merge_neighbours(StageId s, const std::vector<std::string
                            }) ||
       stage(s).monoid || !stage(s).domain.is_constant(1))
     return;
-  sums_inside(s); // summed axes become neighbours
+  sums_inside(s);             // summed axes become neighbours
+  std::optional<Attempt> few; // loops merged into one that does not fill a tile yet
   for (size_t l = nest(s).loops.size(); l-- > 1;) {
+    // The merged loops are as they were, if another one does not join them.
+    const auto leave = [&] {
+      if (!few) return;
+      undo(std::move(*few));
+      few.reset();
+      l++;
+    };
     std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
     bool tail = contains(common, outer) || contains(common, inner);
     for (auto& g : nest(s).guards)
       for (size_t i : {l - 1, l})
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
-    if (tail || (folds && loop_reduces(s, nest(s).loops[l - 1]) != loop_reduces(s, nest(s).loops[l])))
+    if (tail || (folds && loop_reduces(s, nest(s).loops[l - 1]) != loop_reduces(s, nest(s).loops[l]))) {
+      leave();
       continue;
+    }
     const int64_t inner_trips = trips(nest(s).loops[l]);
     Attempt attempt = begin();
-    if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
+    if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) {
+      leave();
+      continue;
+    }
     if (!nest(s).loops[l - 1].symbol.is_symbol()) continue; // of one trip each
     AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
     // The index of a formula itself (an iota, a condition) must not fall apart into divisions
@@ -82,12 +95,17 @@ void DefaultScheduler::merge_neighbours(StageId s, const std::vector<std::string
     // reads across and writes one after the other, or the reverse: few do not fill a tile, all of them do.
     const auto written = std::ranges::count_if(stage(s).components, [](auto& c) { return bool(c.out); });
     const bool turns = !folds && inner_trips < 2 * limits_.lanes &&
-                       trips(nest(s).loops[l - 1]) >= 2 * limits_.lanes &&
                        (use.store_contiguous || (use.contiguous > 0 && use.strided == written));
+    const bool fills = trips(nest(s).loops[l - 1]) >= 2 * limits_.lanes;
     if ((folds || turns ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
       undo(std::move(attempt));
-    }
+      leave();
+    } else if (turns && !fills && use.near + use.strided > 0) {
+      if (!few) few = std::move(attempt);
+    } else
+      few.reset();
   }
+  if (few) undo(std::move(*few));
 }
 
 std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::vector<std::string>& common) {

@@ -146,6 +146,26 @@ DefaultScheduler::product(StageId s, const std::vector<std::string>& common) con
                          });
       if (block) n = l, panel = load, p.across = written(*l) != Step::contiguous;
     }
+  // Results that lie in runs shorter than a vector leave lanes empty: an operand that is contiguous for long
+  // fills them.
+  const auto runs_of = [&](const StageLoop* without) {
+    int64_t run = 1;
+    for (bool more = true; more;) {
+      more = false;
+      for (const StageLoop* l : kept)
+        for (auto& c : st.components) {
+          if (!c.out || l == without || trips(*l) == 1) continue;
+          const auto step = coefficient_of(layout_offset(value_at(c.out), at(c.index)), l->symbol);
+          if (step && step->is_constant(run)) run *= trips(*l), more = true;
+        }
+    }
+    return run;
+  };
+  for (const StageLoop* l : kept)
+    for (int load : {0, 1})
+      if (!n && suits(load, *l) && trips(*l) >= limits_.lanes && written(*l) != Step::contiguous &&
+          runs_of(l) < limits_.lanes)
+        n = l, panel = load, p.across = true;
   for (const StageLoop* l : kept)
     for (int load : {0, 1})
       if (!n && suits(load, *l) && written(*l) == Step::contiguous) n = l, panel = load;
@@ -171,7 +191,7 @@ DefaultScheduler::product(StageId s, const std::vector<std::string>& common) con
   for (const StageLoop* l : kept) {
     if (l == n || !moves(1 - panel, *l) || moves(panel, *l)) continue;
     const auto rank = [&](const StageLoop* x) {
-      return std::pair(p.across && written(*x) == Step::contiguous, trips(*x));
+      return std::pair(p.across && written(*x) == Step::contiguous && trips(*x) >= 4, trips(*x));
     };
     if (!m || rank(l) > rank(m)) m = l;
   }

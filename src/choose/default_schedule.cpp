@@ -116,30 +116,45 @@ void DefaultScheduler::read_results() {
   }
 }
 
+/// Do any two of these stages read one input?
+bool DefaultScheduler::read_together(const std::vector<std::string>& stages) const {
+  std::map<ValueId, std::string> readers;
+  bool together = false;
+  for (const std::string& name : stages)
+    visit_loads(stage(nests_.stage(name)), [&](const FormulaLoad& f) {
+      together |= value_at(f.value).role == ValueRole::input &&
+                  readers.try_emplace(f.value, name).first->second != name;
+    });
+  return together;
+}
+
 void DefaultScheduler::epilogues() {
-  // Folds that one map reads together share a nest, and the map becomes their epilogue.
+  // Folds that one map reads together share a nest, and the map becomes their epilogue. So do those that
+  // another fold reads, where they have an input in common.
   for (StageId b(0); b < nests_.cone.stages.end_id(); b++) {
-    const Stage& map = stage(b);
-    if (!std::ranges::all_of(map.components,
-                             [](auto& c) { return c.kind == ComponentKind::map && !c.after; }))
-      continue;
+    const Stage& reader = stage(b);
+    const bool is_map = std::ranges::all_of(reader.components,
+                                            [](auto& c) { return c.kind == ComponentKind::map && !c.after; });
+    if (!is_map && (reader.monoid || reader.scan_axis)) continue;
     std::vector<std::string> sources;
-    visit_loads(map, [&](const FormulaLoad& f) {
+    visit_loads(reader, [&](const FormulaLoad& f) {
       if (value_at(f.value).role == ValueRole::input) return;
-      StageId w = nests_.writer(f.value);
-      if (!w || !has_fold(stage(w))) return;
+      const StageId w = nests_.writer(f.value);
+      if (!w || w == b || !has_fold(stage(w))) return;
       for (auto& c : stage(w).components)
-        if (c.out == f.value && (c.index != f.index || c.axes.size() != map.axes.size())) return;
+        if (c.out == f.value && (c.index != f.index || c.axes.size() != reader.axes.size())) return;
       if (std::ranges::find(sources, stage(w).name) == sources.end()) sources.push_back(stage(w).name);
     });
     if (sources.empty() || std::ranges::any_of(sources, [&](auto& n) { return column_streams_.contains(n); }))
       continue;
-    std::string name = map.name;
+    if (!is_map && !read_together(sources)) continue;
+    std::string name = reader.name;
     std::ranges::sort(sources, {}, [&](auto& n) { return nests_.stage(n); });
     std::string first = sources[0];
     if (!decisions_.ask_whether(name + ".fused", true)) continue;
-    for (size_t i = 1; i < sources.size(); i++) try_add(DirectiveKind::fuse, {first, sources[i]});
-    if (try_add(DirectiveKind::fuse, {first, name})) b = StageId(0);
+    bool joined = false;
+    for (size_t i = 1; i < sources.size(); i++) joined |= try_add(DirectiveKind::fuse, {first, sources[i]});
+    if (is_map ? try_add(DirectiveKind::fuse, {first, name}) : joined) b = StageId(0);
   }
 }
 

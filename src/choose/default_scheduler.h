@@ -151,6 +151,7 @@ private:
   void blocked_sums(StageId s);
   void skip_hidden_tiles(StageId s);
   void read_results();
+  bool read_together(const std::vector<std::string>& stages) const;
   void epilogues();
   void windows();
   bool copy_padded(StageId s, const WindowedProduct& product, bool across);

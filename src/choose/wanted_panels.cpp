@@ -148,6 +148,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
                  few = (p->rows < 16 && !wordy) || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       bool padded = false;
+      double gain = 0;
       if (!p->beside) {
         // Lanes along n although the results do not lie so: a tile is reversed as it is written,
         // half a step for each element.
@@ -159,6 +160,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         }
         const double here = share_of(p->n, lanes) / (1 + 0.5 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;
+        gain = double(p->rows) * (1 / there - 1 / here);
       }
       const bool many_registers = limits.vector_registers >= 32;
       int64_t columns = (many_registers ? 4 : 2) * lanes;
@@ -177,7 +179,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // faster.)
         wishes.push_back({w.value, *p->dim, columns,
                           padded && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : ValueId(),
-                          widened, in_words, word, padded ? p->rows : 0});
+                          widened, in_words, word, p->beside ? 0 : p->rows, gain});
       break;
     }
   }

@@ -21,7 +21,9 @@ struct PanelWish {
   std::optional<int> in_words;
   int64_t word = 1;
   bool operator==(const PanelWish&) const = default;
-  int64_t windows = 0; ///< results that read each element through windows, where lanes go along `dim`
+  int64_t products = 0; ///< of each element, where lanes go along `dim` although results do not lie so
+  /// How many more products of one element full lanes would do in the time that panels save.
+  double gain = 0;
 };
 /// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a
 /// tile as the default schedule takes them; 0: it chooses by itself.

@@ -39,8 +39,9 @@ bool is_copy(const Function& f, NodeId id) {
 bool to_f32(const Node& node) { return node.kind == NodeKind::cast && node.type().dtype == DType::f32; }
 
 /// An input of each step, such as weights that a caller may change, is copied into panels at each step where
-/// each of its elements has so many products: beside these the copy, and the sums at the edges of an image,
-/// cost little.
+/// that saves more than the copy of an element takes, in products at full rate. The sums at the edges of an
+/// image read all panels once more: they are made where each element has so many products.
+constexpr double of_copy = 64;
 constexpr int64_t fewest_products = 512;
 bool is_step_input(const Function& f, NodeId id) {
   const auto* input = std::get_if<InputAttr>(&f[id].attr);
@@ -109,7 +110,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
       if (!constants.contains(id)) continue;
       const auto wish = std::ranges::find_if(
           wanted, [&](const kernel::PanelWish& w) { return cone->values[w.value].origin == id; });
-      if (wish == wanted.end() || (given.contains(id) && wish->windows < fewest_products)) {
+      if (wish == wanted.end() || (given.contains(id) && wish->gain < 1.5 * of_copy)) {
         kept.insert(id);
         continue;
       }
@@ -117,7 +118,8 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
       const auto [earlier, fresh] = wishes.try_emplace(id, own);
       if ((!fresh && earlier->second != own) || (own.widened && !widens(id))) kept.insert(id);
       // (Sums beside the image are made at load, or are few beside the products.)
-      const bool few = !copies.contains(id) || of_weight(id) || wish->windows >= fewest_products;
+      const bool at_load = !given.contains(id) && (!copies.contains(id) || of_weight(id));
+      const bool few = at_load || wish->products >= fewest_products;
       if (!wish->padded || !few) continue;
       const NodeId written = cone->values[wish->padded].origin;
       padded[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
@@ -239,7 +241,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
       fence.attr = FenceAttr{};
       fence.inputs = {made++};
       to.nodes.push_back(std::move(fence));
-      packed.adds_copies = true;
+      packed.copies.push_back(made);
     } else if (!copy)
       packed.panels.push_back({made, copies[id]});
     to.nodes.push_back(view_of(made, to[made].type().dtype, std::move(back), ""));
@@ -259,6 +261,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
 Partition packed_partition(const PackedFunction& packed, const Partition& partition,
                            const std::vector<NodeId>& there) {
   Partition moved;
+  for (const NodeId copy : packed.copies) moved.kernels.push_back({copy});
   for (const auto& kernel : partition.kernels) {
     std::vector<NodeId> roots;
     for (NodeId id : kernel)

@@ -15,7 +15,7 @@ struct PackedFunction {
   Function function;          ///< without nodes: nothing to pack
   std::vector<Panels> panels; ///< of constants
   bool adds_sums = false;     ///< of what windows read around their images
-  bool adds_copies = false;   ///< into panels, at each step
+  std::vector<NodeId> copies; ///< into panels, at each step
   /// Of each value of the given function: what is in memory where it was stored.
   std::vector<NodeId> stored_as;
 };
@@ -26,8 +26,8 @@ struct PackedFunction {
 /// into panels, too, at each step.
 PackedFunction pack_constants(const Function& function, const kernel::MachineLimits& limits,
                               const StepFusion& fusion, bool step_inputs = true);
-/// The partition of the packed function that stores what the given one's stored. `there`: values
-/// that need no kernel any more, since they are computed at load.
+/// The partition of the packed function that stores what the given one's stored, and copies into panels.
+/// `there`: values that need no kernel any more, since they are computed at load.
 Partition packed_partition(const PackedFunction& packed, const Partition& partition,
                            const std::vector<NodeId>& there);
 

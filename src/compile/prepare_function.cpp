@@ -87,9 +87,8 @@ Result<void> partition_step(PlanState& state, FunctionPlan& f) {
 Result<void> lay_out_constants(PlanState& state, FunctionPlan& f) {
   if (!is_entry(f)) return {};
   StepFusion known{std::move(f.step.region), std::move(f.load_values), std::move(*f.step.partition)};
-  // A copy at each step is a kernel more: where boundaries are known there is none for it.
-  const bool open = !f.step.given && !f.step.searched;
-  PackedFunction packed = pack_constants(*f.function, state.planner.limits(), known, open);
+  // A copy at each step is a kernel more than somebody asked for.
+  PackedFunction packed = pack_constants(*f.function, state.planner.limits(), known, !f.step.given);
   if (packed.function.nodes.empty()) {
     f.step.region = std::move(known.step);
     f.load_values = std::move(known.load_values);
@@ -105,7 +104,8 @@ Result<void> lay_out_constants(PlanState& state, FunctionPlan& f) {
     f.load_values.push_back(panels);
   }
   f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
-  if (!open || !(packed.adds_sums || packed.adds_copies))
+  const bool known_boundaries = f.step.given || f.step.searched;
+  if (known_boundaries || !(packed.adds_sums || !packed.copies.empty()))
     f.step.partition = packed_partition(packed, known.partition, f.load_values);
   else // where the new sums meet their readers is for fusion to decide
     f.step.partition = fuse(f.step.region);

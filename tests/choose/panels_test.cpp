@@ -60,5 +60,75 @@ TEST(Panels, ColumnsAreAskedForAheadWhereLoadsAreNotTheLimit) {
   EXPECT_THAT(schedule_of(48, 768, 3072, true), HasSubstr(of_b)) << "few tiles wait for what no cache holds";
 }
 
+std::string schedule_of_term(const std::string& term) {
+  const Module module = parse_module(term, "term");
+  const Function& f = module.entry();
+  const std::vector<NodeId> roots{f.results[0].value};
+  const auto cone = build_cone(f, roots, {f.params.begin(), f.params.end()}, {.name = "term"});
+  if (!cone) return cone.error();
+  return to_string(default_schedule(*cone, {.lanes = 16, .vector_registers = 32}));
+}
+
+/// Results whose rows are shorter than a vector (an image of 3 x 1) leave lanes empty along them: the
+/// weights, in one panel, fill them.
+TEST(Panels, FillLanesWhereResultsLieInShortRuns) {
+  const auto pointwise = [](int64_t pixels) {
+    return schedule_of_term(fmt::format(R"(fn @term(%x: f32[64, 512, {0}], %w: f32[512, 62]) {{
+  %a = view %x [b: 64, o: 62, i: {0}, c: 512] -> [b, c, i]
+  %v = view %w [b: 64, o: 62, i: {0}, c: 512] -> [c, o]
+  %p = mul %a, %v
+  %f = fold [b: 64, o: 62, i: {0}, c: 512] over [c] {{ sum %p[b, o, i, c] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                        pixels));
+  };
+  EXPECT_THAT(pointwise(3), HasSubstr("vector f o"));
+  EXPECT_THAT(pointwise(1), HasSubstr("vector f o")) << "a matrix product";
+  EXPECT_THAT(pointwise(64), testing::Not(HasSubstr("vector f o"))) << "the pixels fill them";
+}
+
+/// A copy that transposes goes in square tiles, also where its rows are the product of three short axes.
+TEST(Panels, AreCopiedInSquaresWhereShortAxesMakeARow) {
+  EXPECT_THAT(schedule_of_term(R"(fn @term(%w: f32[192, 64, 3, 3]) {
+  %y = view %w [p: 3, c: 64, r: 3, s: 3, o: 64] -> [p * 64 + o, c, r, s]
+  return y = %y
+}
+)"),
+              testing::AllOf(HasSubstr("merge y r s s"), HasSubstr("merge y c s s"),
+                             HasSubstr("unroll y s.i"), HasSubstr("vector y o.i")));
+  // Where they are few together each stays a loop.
+  EXPECT_THAT(schedule_of_term(R"(fn @term(%w: f32[192, 2, 3, 3]) {
+  %y = view %w [p: 3, c: 2, r: 3, s: 3, o: 64] -> [p * 64 + o, c, r, s]
+  return y = %y
+}
+)"),
+              testing::Not(HasSubstr("merge")));
+}
+
+/// Two sums over the rows of one input that a third sum reads: a row is read once for both.
+TEST(Sums, OfOneInputShareLoops) {
+  const auto distances = [](std::string_view second) {
+    return schedule_of_term(
+        fmt::format(R"(fn @term(%a: f32[2048, 512], %b: f32[2048, 512], %c: f32[2048, 512]) {{
+  %d = sub %a, %b
+  %f = fold [i: 2048, j: 512] over [j] {{ sum %d[i, j] }}
+  %u = get %f, 0
+  %e = mul %{0}, %c
+  %g = fold [i: 2048, j: 512] over [j] {{ sum %e[i, j] }}
+  %v = get %g, 0
+  %s = sub %u, %v
+  %h = fold [i: 2048] over [i] {{ sum %s[i] }}
+  %y = get %h, 0
+  return y = %y
+}}
+)",
+                    second));
+  };
+  EXPECT_THAT(distances("a"), HasSubstr("fuse f g"));
+  EXPECT_THAT(distances("c"), testing::Not(HasSubstr("fuse f g"))) << "nothing is read twice";
+}
+
 } // namespace
 } // namespace luminal::kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import typing
 
 import torch  # type: ignore[import-not-found, unused-ignore]
@@ -66,6 +67,14 @@ def packed(tensor: T, order: typing.Optional[list[int]]) -> T:
     if not tensor.is_contiguous() or tensor.is_neg():
         tensor = tensor.resolve_neg().contiguous()
     return tensor
+
+
+def compile_words(options: Options) -> dict[str, typing.Any]:
+    """For Graph.compile: as many workers as PyTorch has threads, where nobody says how many."""
+    words = options.compile_words()
+    if os.environ.get("LUMINAL_THREADS", "0") in ("", "0"):
+        words.setdefault("threads", torch.get_num_threads())
+    return words
 
 
 def can_freeze(node: T) -> bool:
@@ -171,7 +180,7 @@ class Program:
             try:
                 self.runner = pl.Runner(graph, self.dims, sources, unique)
                 sizes = {name: self.symbols[name][2] for name in self.dims}
-                graph.compile(sizes=sizes or None, **self.options.compile_words())
+                graph.compile(sizes=sizes or None, **compile_words(self.options))
             except (pl.Error, pl.InternalError) as error:
                 raise Failed(None, f"it does not compile: {error}") from error
 
