@@ -6,12 +6,12 @@
 
 namespace luminal::kernel {
 
-Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width) {
+Step step_of(const Cone& cone, ValueId value, const std::vector<Expr>& index, Expr symbol, int64_t width) {
   for (Expr e : index)
-    for (int h : holes_of(cone, std::span(&e, 1)))
-      for (Expr inner : index_exprs(cone.holes[size_t(h)].value))
+    for (HoleId h : holes_of(cone, std::span(&e, 1)))
+      for (Expr inner : index_exprs(cone.holes[h].value))
         if (depends_on(inner, symbol)) return Step::irregular;
-  const Expr offset = layout_offset(cone.values[size_t(value)], index);
+  const Expr offset = layout_offset(cone.values[value], index);
   if (!depends_on(offset, symbol)) return Step::none;
   auto c = coefficient_of(offset, symbol);
   if (!c) return Step::irregular;
@@ -23,7 +23,7 @@ Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr s
 
 Step step_of(const Cone& cone, const Formula& formula, Expr symbol) {
   const FormulaLoad& load = *load_of(formula);
-  const int elements = std::max(1, bits(formula.dtype) / bits(cone.values[size_t(load.value)].dtype));
+  const int elements = std::max(1, bits(formula.dtype) / bits(cone.values[load.value].dtype));
   return step_of(cone, load.value, load.index, symbol, elements);
 }
 
@@ -37,9 +37,9 @@ std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& ind
   return out;
 }
 
-AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
-  const Stage& s = nests.cone.stages[size_t(stage)];
-  const StageNest& nest = nests.stages[size_t(stage)];
+AxisUse use_along(const Nests& nests, StageId stage, Expr symbol) {
+  const Stage& s = nests.cone.stages[stage];
+  const StageNest& nest = nests.stages[stage];
   AxisUse use;
   auto count = [&](Step step) {
     switch (step) {
@@ -52,17 +52,17 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
   };
   auto at = [&](const std::vector<Expr>& index) { return over_loops(nest, index); };
   // Holes are read at axes, not at loops: an axis that the symbol moves makes them irregular.
-  std::set<int> moved;
-  for (size_t h = 0; h < nests.cone.holes.size(); h++)
+  std::set<HoleId> moved;
+  for (const HoleId h : nests.cone.holes.ids())
     for (Expr e : index_exprs(nests.cone.holes[h].value))
-      if (depends_on(substitute(e, nest.axis_values), symbol)) moved.insert(int(h));
+      if (depends_on(substitute(e, nest.axis_values), symbol)) moved.insert(h);
   auto irregular = [&](const std::vector<Expr>& index) {
-    for (int h : holes_of(nests.cone, index))
+    for (HoleId h : holes_of(nests.cone, index))
       if (moved.contains(h)) return true;
     return false;
   };
   visit_loads(s, [&](const FormulaLoad& f, DType dtype) {
-    const DType stored = nests.cone.values[size_t(f.value)].dtype;
+    const DType stored = nests.cone.values[f.value].dtype;
     const bool words = dtype == DType::u32 && bits(stored) < 32 && bits(stored) >= 8;
     const int64_t width = words ? 32 / bits(stored) : 1;
     Step step =
@@ -72,7 +72,7 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
   });
   use.rows = in_rows(nests, stage, symbol);
   for (auto& c : s.components) {
-    if (c.out < 0 || use.rows) continue;
+    if (!c.out || use.rows) continue;
     Step step = irregular(c.index) ? Step::irregular : step_of(nests.cone, c.out, at(c.index), symbol);
     if (step == Step::near) step = Step::strided;
     count(step);
@@ -81,18 +81,17 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
   return use;
 }
 
-bool in_rows(const Nests& nests, int stage, Expr symbol) {
-  const Stage& s = nests.cone.stages[size_t(stage)];
+bool in_rows(const Nests& nests, StageId stage, Expr symbol) {
+  const Stage& s = nests.cone.stages[stage];
   if (s.components.size() < 2 || !symbol.is_symbol()) return false;
-  const int out = s.components[0].out;
-  if (out < 0 || bits(nests.cone.values[size_t(out)].dtype) != 32) return false;
+  const ValueId out = s.components[0].out;
+  if (!out || bits(nests.cone.values[out].dtype) != 32) return false;
   std::vector<int64_t> places;
   std::optional<Expr> first;
   int64_t step = 0;
   for (const Component& c : s.components) {
     if (c.kind != ComponentKind::map || c.out != out) return false;
-    const Expr offset =
-        layout_offset(nests.cone.values[size_t(out)], over_loops(nests.stages[size_t(stage)], c.index));
+    const Expr offset = layout_offset(nests.cone.values[out], over_loops(nests.stages[stage], c.index));
     const auto along = coefficient_of(offset, symbol);
     if (!along || !along->is_constant() || along->value() < 2) return false;
     if (!first) first = offset, step = along->value();
@@ -130,8 +129,8 @@ int64_t find_blocks(Expr e, Expr symbol, std::set<int64_t>& out) {
 std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol) {
   std::set<int64_t> out;
   for (Expr e : index_exprs(stage)) find_blocks(e, axis_symbol, out);
-  for (int h : holes_of(cone, stage))
-    for (Expr e : index_exprs(cone.holes[size_t(h)].value)) find_blocks(e, axis_symbol, out);
+  for (HoleId h : holes_of(cone, stage))
+    for (Expr e : index_exprs(cone.holes[h].value)) find_blocks(e, axis_symbol, out);
   return {out.begin(), out.end()};
 }
 
@@ -139,9 +138,9 @@ bool has_fold(const Stage& stage) {
   return std::ranges::any_of(stage.components, [](auto& c) { return c.kind == ComponentKind::fold; });
 }
 
-std::vector<int> reduced_axes(const Stage& stage) {
-  std::vector<int> out;
-  for (int a : stage.axes) {
+std::vector<AxisId> reduced_axes(const Stage& stage) {
+  std::vector<AxisId> out;
+  for (AxisId a : stage.axes) {
     bool reduced = a == stage.scan_axis;
     for (auto& c : stage.components) reduced |= c.kind == ComponentKind::fold && !contains(c.axes, a);
     if (reduced) out.push_back(a);

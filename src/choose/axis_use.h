@@ -10,7 +10,7 @@ enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 
 /// How the offset of `index` in the value moves with a symbol, counted in elements of which each
 /// takes up `width` of the value's.
-Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
+Step step_of(const Cone& cone, ValueId value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
 /// Of a load, which may read several elements as a word.
 Step step_of(const Cone& cone, const Formula& load, Expr symbol);
 
@@ -30,18 +30,18 @@ struct AxisUse {
   }
 };
 /// Along one symbol, axis values already over loop symbols.
-AxisUse use_along(const Nests& nests, int stage, Expr symbol);
+AxisUse use_along(const Nests& nests, StageId stage, Expr symbol);
 
 /// Does the stage write several results that are contiguous in each trip of the loop, elements of 32 bits of
 /// one value? Vectors of them are exchanged in registers and written row by row.
-bool in_rows(const Nests& nests, int stage, Expr symbol);
+bool in_rows(const Nests& nests, StageId stage, Expr symbol);
 
 /// Divisors d of floordiv(e, d) and mod(e, d) with e along the axis: how the axis is made of
 /// blocks. Ascending.
 std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol);
 
 /// Axes that a fold of the stage reduces.
-std::vector<int> reduced_axes(const Stage& stage);
+std::vector<AxisId> reduced_axes(const Stage& stage);
 bool has_fold(const Stage& stage);
 
 } // namespace luminal::kernel

@@ -9,19 +9,19 @@ namespace luminal::kernel {
 
 /// The stage and the next one as a sum over blocks of sums within blocks, lanes along an axis that
 /// both keep; nothing where they are something else.
-std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) const {
-  if (s + 1 >= int(nests_.cone.stages.size())) return {};
+std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(StageId s) const {
+  if (s + 1 >= nests_.cone.stages.end_id()) return {};
   const auto plain_sum = [](const Stage& st) {
     return st.components.size() == 1 && st.components[0].kind == ComponentKind::fold &&
-           st.components[0].op == Op::add && !st.components[0].init && !st.monoid && st.scan_axis < 0 &&
-           st.components[0].out >= 0 && st.domain.is_constant(1) && st.needed.is_constant(1);
+           st.components[0].op == Op::add && !st.components[0].init && !st.monoid && !st.scan_axis &&
+           st.components[0].out && st.domain.is_constant(1) && st.needed.is_constant(1);
   };
   const Stage &inner = stage(s), &outer = stage(s + 1);
   if (!plain_sum(inner) || !plain_sum(outer)) return {};
-  const int sums = inner.components[0].out;
-  if (value_at(sums).role != ValueRole::interior || nests_.readers(sums) != std::vector<int>{s + 1} ||
+  const ValueId sums = inner.components[0].out;
+  if (value_at(sums).role != ValueRole::interior || nests_.readers(sums) != std::vector<StageId>{s + 1} ||
       inner.components[0].axes != [&] {
-        std::vector<int> axes = outer.axes;
+        std::vector<AxisId> axes = outer.axes;
         std::ranges::sort(axes);
         return axes;
       }())
@@ -30,10 +30,10 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
   visit_loads(outer,
               [&](const FormulaLoad& f) { same &= f.value != sums || f.index == inner.components[0].index; });
   if (!same) return {};
-  const std::vector<int> blocks = reduced_axes(outer), within = reduced_axes(inner);
-  const auto has = [](const std::vector<int>& axes, int a) { return contains(axes, a); };
+  const std::vector<AxisId> blocks = reduced_axes(outer), within = reduced_axes(inner);
+  const auto has = [](const std::vector<AxisId>& axes, AxisId a) { return contains(axes, a); };
   BlockSums b;
-  for (int a : inner.axes) {
+  for (AxisId a : inner.axes) {
     const ConeAxis& axis = axis_at(a);
     if (has(blocks, a) || has(within, a)) {
       if (!axis.extent.is_constant() || axis.extent.is_constant(0)) return {};
@@ -75,14 +75,14 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
 /// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor
 /// does not see far enough. Where other things lie between the blocks (their scales), groups of
 /// them are; but one row leaves those to the processor, as lines between them would be waited for.
-void DefaultScheduler::prefetch_blocks(int s, const BlockSums& b, bool several_rows) {
+void DefaultScheduler::prefetch_blocks(StageId s, const BlockSums& b, bool several_rows) {
   constexpr int64_t distance = 8 << 10; // bytes
   const std::string& far = b.blocks.back();
   const StageLoop* around = b.blocks.size() > 1 ? nest(s).find(b.blocks[b.blocks.size() - 2]) : nullptr;
   const std::string& inner = b.within.empty() ? far : b.within.back();
   const Expr lane = nest(s).find(b.lanes)->symbol, along = nest(s).find(far)->symbol;
   if (!along.is_symbol()) return;
-  std::map<int, std::pair<int64_t, std::string>> blocks; // bytes of one, and the loop over them, by value
+  std::map<ValueId, std::pair<int64_t, std::string>> blocks; // bytes of one, and the loop over them, by value
   visit_loads(stage(s), [&](const FormulaLoad& f) {
     const ConeValue& value = value_at(f.value);
     if (value.role != ValueRole::input || bytes_read(s, f.value, far).second <= limits_.l2 / 4) return;
@@ -107,7 +107,7 @@ void DefaultScheduler::prefetch_blocks(int s, const BlockSums& b, bool several_r
 /// Loops of both stages: what is left of the kept axes, tiles of rows, blocks. Within a block a
 /// register tile: chains of sums that do not wait for each other, or rows that share what is
 /// unpacked.
-void DefaultScheduler::block_tiles(int s, BlockSums b) {
+void DefaultScheduler::block_tiles(StageId s, BlockSums b) {
   const std::string inner = stage(s).name, outer = stage(s + 1).name;
   const auto both = [&](const std::string& loop, int64_t factor) {
     const auto names = split(s, loop, factor);

@@ -27,20 +27,20 @@ int64_t divisor_in(int64_t n, int64_t low, int64_t high) {
 /// them that fills the lanes.
 std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
   Tuple t;
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    if (!stage(int(s)).monoid) continue;
-    if (t.stage >= 0 || stage(int(s)).scan_axis >= 0 || !has_fold(stage(int(s)))) return {};
-    t.stage = int(s);
+  for (const StageId s : nests_.cone.stages.ids()) {
+    if (!stage(s).monoid) continue;
+    if (t.stage || stage(s).scan_axis || !has_fold(stage(s))) return {};
+    t.stage = s;
   }
-  if (t.stage < 0) return folds_of_products();
+  if (!t.stage) return folds_of_products();
   const Stage& fold = stage(t.stage);
   t.folds = {fold.name};
   const size_t parts = size_t(fold.monoid->size());
-  std::vector<int> kept;
-  for (int a : fold.axes) {
+  std::vector<AxisId> kept;
+  for (AxisId a : fold.axes) {
     size_t with = 0;
     for (size_t i = 0; i < parts; i++) with += contains(fold.components[i].axes, a);
-    if (with == 0 && t.reduced >= 0) return {};
+    if (with == 0 && t.reduced) return {};
     if (with == 0)
       t.reduced = a;
     else if (with == parts)
@@ -48,8 +48,8 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
     else
       t.wide = a;
   }
-  if (t.reduced < 0) return {};
-  for (int a : kept) {
+  if (!t.reduced) return {};
+  for (AxisId a : kept) {
     const Expr symbol = axis_at(a).symbol;
     bool everywhere = symbol.is_symbol(), used_again = true;
     for (auto& s : nests_.cone.stages)
@@ -57,12 +57,12 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
     for (size_t i = 0; i < parts; i++)
       if (contains(fold.components[i].axes, t.wide))
         for (Expr e : index_exprs(fold.components[i].body)) used_again &= !depends_on(e, symbol);
-    if (t.wide < 0) used_again = read_again(t.stage, t.reduced, a);
+    if (!t.wide) used_again = read_again(t.stage, t.reduced, a);
     if (!everywhere) continue;
     if (used_again && trips(*nest(t.stage).find(axis_at(a).name)) > limits_.lanes) t.lanes = a;
     t.common.push_back(a);
   }
-  if (t.lanes < 0) return {};
+  if (!t.lanes) return {};
   std::erase(t.common, t.lanes);
   if (trips(*nest(t.stage).find(axis_at(t.reduced).name)) < 32) return {};
   return t;
@@ -75,12 +75,12 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
   const Expr lanes = axis_at(t.lanes).symbol, reduced = axis_at(t.reduced).symbol;
   struct Copied {
     std::string sum;
-    int value;
-    std::vector<int> axes; // of its dimensions; fewer than these where it is not read along whole axes
+    ValueId value;
+    std::vector<AxisId> axes; // of its dimensions; fewer than these where it is not read along whole axes
     size_t dimensions;
   };
   std::vector<Copied> wanted;
-  for (int s = 0; s < t.stage; s++) {
+  for (StageId s(0); s < t.stage; s++) {
     const Stage& producer = stage(s);
     if (!has_fold(producer) || !contains(producer.axes, t.reduced)) continue;
     visit_loads(producer, [&](const FormulaLoad& f, DType dtype) {
@@ -90,7 +90,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
       Copied copy{producer.name, f.value, {}, f.index.size()};
       const int64_t word = bits(dtype) / bits(value_at(f.value).dtype);
       for (size_t d = 0; d < f.index.size(); d++)
-        for (int a : producer.axes)
+        for (AxisId a : producer.axes)
           if (const Expr axis = axis_at(a).symbol;
               f.index[d] == (d + 1 == f.index.size() ? axis * word : axis))
             copy.axes.push_back(a);
@@ -98,15 +98,15 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
     });
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> made;
-  const auto dimensions = [&](const std::string& copy, const std::vector<int>& axes) { // the lanes last
+  const auto dimensions = [&](const std::string& copy, const std::vector<AxisId>& axes) { // the lanes last
     std::vector<std::string> dims;
-    for (int a : axes)
+    for (AxisId a : axes)
       if (a != t.lanes && !contains(t.common, a)) dims.push_back(axis_at(a).name);
     dims.push_back(axis_at(t.lanes).name);
     made.emplace_back(copy, std::move(dims));
   };
   std::set<std::string> sums;
-  std::set<int> values;
+  std::set<ValueId> values;
   for (auto& w : wanted) {
     if (sums.contains(w.sum)) continue;
     std::string copy = nests_.free_name(w.sum + ".lanes");
@@ -119,8 +119,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
     copy = nests_.free_name(value + ".lanes");
     Attempt attempt = begin();
     const auto plain = [&] {
-      const StageNest& its = nests_.stages[size_t(nests_.stage(copy))];
-      return std::ranges::all_of(w.axes, [&](int a) {
+      const StageNest& its = nests_.stages[nests_.stage(copy)];
+      return std::ranges::all_of(w.axes, [&](AxisId a) {
         const ConeAxis& axis = axis_at(a);
         return its.find(axis.name) != nullptr || !axis.symbol.is_symbol();
       });
@@ -148,8 +148,8 @@ void DefaultScheduler::finish_sums(const Tuple& t) {
     const std::string map = stage(nests_.writer(nests_.value(value))).name;
     std::vector<std::string> sums;
     visit_loads(stage(nests_.stage(map)), [&](const FormulaLoad& f) {
-      const int writer = nests_.writer(f.value);
-      if (writer >= 0) sums.push_back(stage(writer).name);
+      const StageId writer = nests_.writer(f.value);
+      if (writer) sums.push_back(stage(writer).name);
     });
     if (sums.size() == 1 && nests_.stage(sums[0]) < nests_.stage(map) &&
         has_fold(stage(nests_.stage(sums[0]))) && try_add(DirectiveKind::fuse, {sums[0], map}))
@@ -170,7 +170,7 @@ bool DefaultScheduler::cascade_tiles() {
   if (!t) return false;
   const std::string fold = t->folds[0];
   if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
-  const auto axis_name = [&](int a) { return axis_at(a).name; };
+  const auto axis_name = [&](AxisId a) { return axis_at(a).name; };
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
   const bool domain = !stage(t->stage).domain.is_constant(1), wide = limits_.vector_registers >= 32;
 
@@ -209,18 +209,18 @@ bool DefaultScheduler::cascade_tiles() {
   for (const std::string& name : t->folds) add(DirectiveKind::cascade, {name, ko});
   if (t->folds.size() > 1) tiles_together(ko);
   const std::string first = t->common.empty() ? qo : axis_name(t->common[0]);
-  const bool enough = trips(*nest(0).find(first)) >= 2 * limits_.threads; // for everyone
+  const bool enough = trips(*nest(first_stage).find(first)) >= 2 * limits_.threads; // for everyone
   const WordProduct product = product_in_words(*t, {qo, qw, ql, ko}, vectors, enough);
-  const int begin = product.copies; // a copy that all blocks read comes before them
+  const StageId begin(product.copies); // a copy that all blocks read comes before them
   std::vector<Far> far;
-  for (int s = begin; s < int(nests_.cone.stages.size()); s++)
+  for (StageId s = begin; s < nests_.cone.stages.end_id(); s++)
     far.push_back(tile_stage(s, *t, {qo, qw, ql, ko}, rows));
   prefetch_tiles(far, {qo, qw, ql, ko}, rows);
 
   // All run inside a block of lanes; from the first stage of the reduction on, inside its tiles.
   bool open = false;
   std::set<int> placed; // a cascade's stages follow its first one
-  for (int s = begin; s < int(nests_.cone.stages.size()); s++) {
+  for (StageId s = begin; s < nests_.cone.stages.end_id(); s++) {
     const bool tile = nest(s).find(ko) != nullptr,
                follows = nest(s).cascade != 0 && !placed.insert(nest(s).cascade).second;
     if (s > begin && !follows) add(DirectiveKind::at, {stage(s).name, tile && open ? ko : qo});
@@ -233,16 +233,16 @@ bool DefaultScheduler::cascade_tiles() {
     add(DirectiveKind::store, words);
   }
   // What is kept from one step to the next lies with the lanes side by side.
-  for (size_t v = 0; v < nests_.cone.values.size(); v++) {
+  for (const ValueId v : nests_.cone.values.ids()) {
     const ConeValue& value = nests_.cone.values[v];
-    const int writer = value.role == ValueRole::interior ? nests_.writer(int(v)) : -1;
-    if (writer < 0 || std::ranges::any_of(copies, [&](auto& c) { return c.first == value.name; })) continue;
+    const StageId writer = value.role == ValueRole::interior ? nests_.writer(v) : StageId();
+    if (!writer || std::ranges::any_of(copies, [&](auto& c) { return c.first == value.name; })) continue;
     const bool of_tile =
         contains(value.axes, t->reduced) ||
-        (product.axis >= 0 && contains(value.axes, product.axis)); // -1: a dimension of one element
+        (product.axis && contains(value.axes, product.axis)); // none: a dimension of one element
     std::vector<std::string> dims{value.name, of_tile ? ko : qo};
-    for (int a : value.axes)
-      if (a >= 0 && a != t->lanes && !contains(t->common, a)) dims.push_back(axis_name(a));
+    for (AxisId a : value.axes)
+      if (a && a != t->lanes && !contains(t->common, a)) dims.push_back(axis_name(a));
     if (dims.size() == 2 || !contains(value.axes, t->lanes)) continue;
     dims.push_back(q);
     add(DirectiveKind::store, dims);
@@ -250,14 +250,14 @@ bool DefaultScheduler::cascade_tiles() {
   add(DirectiveKind::parallel, {"*", enough ? first : qo});
   if (domain) {
     add(DirectiveKind::predicate_split, {ko});
-    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      if (stage(int(s)).domain.is_constant(1) && stage(int(s)).needed.is_constant(1)) continue;
-      for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
+    for (const StageId s : nests_.cone.stages.ids()) {
+      if (stage(s).domain.is_constant(1) && stage(s).needed.is_constant(1)) continue;
+      for (auto& l : std::vector<StageLoop>(nest(s).loops))
         if (l.name != ko && l.kind == LoopKind::serial && l.symbol.is_symbol() &&
-            std::ranges::any_of(std::initializer_list{t->reduced, product.axis}, [&](int a) {
-              return a >= 0 && depends_on_loop(nest(int(s)), axis_at(a).symbol, l);
+            std::ranges::any_of(std::initializer_list{t->reduced, product.axis}, [&](AxisId a) {
+              return a && depends_on_loop(nest(s), axis_at(a).symbol, l);
             }))
-          try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
+          try_add(DirectiveKind::predicate_bound, {stage(s).name, l.name});
     }
   }
   return true;
@@ -268,8 +268,8 @@ bool DefaultScheduler::cascade_tiles() {
 /// operand (where it does not lie in words) once for all blocks of lanes.
 DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t, const TileLoops& loops,
                                                                  int64_t vectors, bool enough) {
-  int product = 0; // none where one tile holds everything
-  const int stages = int(nests_.cone.stages.size());
+  StageId product(0); // none where one tile holds everything
+  const StageId stages = nests_.cone.stages.end_id();
   while (product < stages &&
          (nest(product).cascade == 0 || !has_fold(stage(product)) || !contains(stage(product).axes, t.wide)))
     product++;
@@ -284,12 +284,12 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
   };
   const auto unit = std::ranges::find_if(limits_.units, taken);
   if (unit == limits_.units.end()) return {};
-  const int made = nests_.stage(weights);
+  const StageId made = nests_.stage(weights);
   if (!contains(stage(made).axes, t.lanes) || !decisions_.ask_whether(name + ".unit", true)) {
     undo(std::move(attempt));
     return {};
   }
-  WordProduct out{int(nests_.cone.axes.size()) - 1, false};
+  WordProduct out{nests_.cone.axes.end_id() - 1, false};
   const ConeAxis axis = axis_at(out.axis);
   const std::string lanes = axis_at(t.lanes).name;
   const StageLoop* inner = nullptr; // of the product, along the words of a tile
@@ -301,21 +301,21 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
   if (vectors > 1) add(DirectiveKind::split, {weights, both, loops.vectors, loops.lanes}, {limits_.lanes});
   add(DirectiveKind::split, {weights, axis.name, loops.tiles, step}, {words});
 
-  out.copies = stage(0).name == operand;
+  out.copies = stage(first_stage).name == operand;
   if (!out.copies) return out;
   // Inside the loops that all stages share, or a nest of its own.
   out.inside = enough && !t.common.empty();
   std::vector<std::string> order{operand}, kept;
-  for (int a : t.common) {
+  for (AxisId a : t.common) {
     const std::string& common = axis_at(a).name;
-    out.inside = out.inside && nest(0).find(common);
-    if (nest(0).find(common)) order.push_back(common);
+    out.inside = out.inside && nest(first_stage).find(common);
+    if (nest(first_stage).find(common)) order.push_back(common);
   }
-  for (auto& l : nest(0).loops)
+  for (auto& l : nest(first_stage).loops)
     if (l.name != axis.name && !contains(order, l.name)) kept.push_back(l.name);
   std::string rows = axis.name;
   if (!out.inside) {
-    const auto [blocks, within] = split(0, axis.name, words);
+    const auto [blocks, within] = split(first_stage, axis.name, words);
     add(DirectiveKind::parallel, {operand, blocks});
     order.insert(order.begin() + 1, blocks);
     rows = within;
@@ -325,10 +325,10 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
     std::string last = kept.back();
     kept.pop_back();
     order.insert(order.end(), kept.begin(), kept.end());
-    const int64_t n = trips(*nest(0).find(last)),
+    const int64_t n = trips(*nest(first_stage).find(last)),
                   width = std::min<int64_t>(limits_.lanes, int64_t(std::bit_ceil(size_t(n))));
     if (n != width) {
-      const auto [outside, side_by_side] = split(0, last, width);
+      const auto [outside, side_by_side] = split(first_stage, last, width);
       order.push_back(outside);
       last = side_by_side;
     }
@@ -343,9 +343,9 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
 /// many as a step has), and what no two blocks share and lies in rows far apart: the queries of the
 /// next block, the results of this one.
 void DefaultScheduler::prefetch_tiles(const std::vector<Far>& far, const TileLoops& loops, int64_t rows) {
-  int sum = -1;
+  StageId sum;
   std::string along, steps; // its loops: the summed one, and the one outside of that
-  for (int s = 0; s < int(nests_.cone.stages.size()) && sum < 0; s++) {
+  for (StageId s(0); s < nests_.cone.stages.end_id() && !sum; s++) {
     const auto& l = nest(s).loops;
     for (size_t i = 1; i < l.size(); i++)
       if (l[i].kind == LoopKind::serial && has_fold(stage(s)) && nest(s).find(loops.tiles) &&
@@ -354,8 +354,8 @@ void DefaultScheduler::prefetch_tiles(const std::vector<Far>& far, const TileLoo
   }
   for (auto& f : far) {
     if (f.value.empty()) continue;
-    const int s = nests_.stage(f.stage);
-    const bool shared = sum >= 0 && !nest(s).find(along);
+    const StageId s = nests_.stage(f.stage);
+    const bool shared = sum && !nest(s).find(along);
     const std::string inner = shared ? along : f.inner;
     if (inner.empty()) continue;
     const bool later = !shared || !f.written;
@@ -363,23 +363,23 @@ void DefaultScheduler::prefetch_tiles(const std::vector<Far>& far, const TileLoo
       try_add(DirectiveKind::prefetch,
               {f.stage, f.value, nest(s).find(loops.tiles) ? loops.tiles : loops.blocks, inner}, {later});
   }
-  if (sum < 0) return;
-  std::set<int> read;
+  if (!sum) return;
+  std::set<ValueId> read;
   visit_loads(stage(sum), [&](const FormulaLoad& f) {
     if (value_at(f.value).role == ValueRole::input) read.insert(f.value);
   });
   const int64_t ahead = steps == loops.tiles ? 1 : std::max<int64_t>(1, 16 / rows);
-  for (int value : read) prefetch_value(sum, value, {steps, along}, ahead, {0, 2 * ahead});
+  for (ValueId value : read) prefetch_value(sum, value, {steps, along}, ahead, {0, 2 * ahead});
 }
 
 /// Loops of one stage of the cascade, or of what comes before and after it.
-DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const TileLoops& loops,
+DefaultScheduler::Far DefaultScheduler::tile_stage(StageId s, const Tuple& t, const TileLoops& loops,
                                                    int64_t rows) {
   const std::string name = stage(s).name;
   const bool vectors = nest(s).find(loops.vectors) != nullptr;
   std::vector<std::string> order{name}, unrolled;
   std::vector<std::string> own; // neither shared nor of the lanes
-  for (int a : t.common)
+  for (AxisId a : t.common)
     if (nest(s).find(axis_at(a).name)) order.push_back(axis_at(a).name);
   order.push_back(loops.blocks);
   if (nest(s).find(loops.tiles)) order.push_back(loops.tiles);
@@ -429,7 +429,7 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
   const Expr last = kept.empty() ? Expr(0) : nest(s).find(kept)->symbol;
   bool from_memory = false, to_memory = false;
   std::string far; // the value there
-  const auto side_by_side = [&](int value, const std::vector<Expr>& index, int64_t width) {
+  const auto side_by_side = [&](ValueId value, const std::vector<Expr>& index, int64_t width) {
     const ConeValue& v = value_at(value);
     const bool yes = last.is_symbol() && v.role != ValueRole::interior &&
                      step_of(nests_.cone, value, over_loops(nest(s), index), last, width) == Step::contiguous;
@@ -440,7 +440,7 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
     from_memory |= side_by_side(f.value, f.index, bits(dtype) / bits(value_at(f.value).dtype));
   });
   for (auto& c : stage(s).components)
-    if (c.out >= 0) to_memory |= side_by_side(c.out, c.index, 1);
+    if (c.out) to_memory |= side_by_side(c.out, c.index, 1);
   for (auto& l : own)
     if (l != kept) order.push_back(l);
   if (to_memory) {

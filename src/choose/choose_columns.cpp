@@ -11,12 +11,14 @@ namespace luminal::kernel {
 /// Of small products in batches, the columns that would leave most of a vector empty are summed
 /// with lanes along the sum, from a copy of them that lies along it.
 void DefaultScheduler::columns_apart() {
-  if (nests_.cone.stages.size() != 1 || factors(0).empty() || !stage(0).domain.is_constant(1)) return;
-  const std::optional<Product> p = product(0, {});
+  if (nests_.cone.stages.size() != 1 || factors(first_stage).empty() ||
+      !stage(first_stage).domain.is_constant(1))
+    return;
+  const std::optional<Product> p = product(first_stage, {});
   if (!p || !of_small(*p) || p->outer.empty() || p->depth.size() != 1 || p->rows < 4) return;
   const auto axis_of = [&](const std::string& loop) -> const ConeAxis* {
-    for (int a : stage(0).axes)
-      if (axis_at(a).symbol == nest(0).find(loop)->symbol) return &axis_at(a);
+    for (AxisId a : stage(first_stage).axes)
+      if (axis_at(a).symbol == nest(first_stage).find(loop)->symbol) return &axis_at(a);
     return nullptr;
   };
   const ConeAxis *m = axis_of(p->m), *n = axis_of(p->n);
@@ -24,17 +26,17 @@ void DefaultScheduler::columns_apart() {
   // Of a row, in halves of vectors: steps, and what adds up the lanes of one sum.
   const int64_t steps = p->deep, across = few * (2 * ((p->deep + lanes - 1) / lanes) + 5);
   if (!m || !n || whole == 0 || few == 0 || p->deep < 2 * lanes || 3 * across > 2 * steps) return;
-  for (const Formula* factor : factors(0))
+  for (const Formula* factor : factors(first_stage))
     if (const FormulaLoad* f = load_of(*factor);
         value_at(f->value).role != ValueRole::input ||
-        (f->value == p->other &&
-         step_of(nests_.cone, f->value, f->index, nest(0).find(p->depth[0])->symbol) != Step::contiguous))
+        (f->value == p->other && step_of(nests_.cone, f->value, f->index,
+                                         nest(first_stage).find(p->depth[0])->symbol) != Step::contiguous))
       return;
-  const std::string name = stage(0).name, rows = m->name, columns = n->name;
+  const std::string name = stage(first_stage).name, rows = m->name, columns = n->name;
   if (!decisions_.ask_whether(name + ".columns_apart", true)) return;
   Attempt attempt = begin();
   if (!try_add(DirectiveKind::split_at, {name, columns}, {whole})) return;
-  const std::string first = stage(0).name, rest = stage(1).name;
+  const std::string first = stage(first_stage).name, rest = stage(first_stage + 1).name;
   if (!try_add(DirectiveKind::operand, {rest, rows, nests_.free_name(rest + ".columns")})) {
     undo(std::move(attempt));
     return;
@@ -44,8 +46,8 @@ void DefaultScheduler::columns_apart() {
 }
 
 /// The sums of columns apart: some rows at once, each in a chain of its own.
-bool DefaultScheduler::columns_apart_tile(int s, const std::vector<std::string>& common) {
-  if (apart_.empty() || common.empty() || s != 2) return false;
+bool DefaultScheduler::columns_apart_tile(StageId s, const std::vector<std::string>& common) {
+  if (apart_.empty() || common.empty() || s != first_stage + 2) return false;
   const std::string name = stage(s).name;
   std::vector<std::string> columns;
   for (auto& l : nest(s).loops)

@@ -11,8 +11,8 @@
 namespace luminal::kernel {
 
 /// Axes made of blocks are split along them, so that no division is left.
-void DefaultScheduler::split_blocks(int s, const std::vector<std::string>& common) {
-  for (int a : std::vector<int>(stage(s).axes)) {
+void DefaultScheduler::split_blocks(StageId s, const std::vector<std::string>& common) {
+  for (AxisId a : std::vector<AxisId>(stage(s).axes)) {
     auto axis = axis_at(a);
     if (contains(common, axis.name)) continue; // once for each trip of an outer loop is no harm
     auto blocks = blocks_of(nests_.cone, stage(s), axis.symbol);
@@ -29,13 +29,12 @@ void DefaultScheduler::split_blocks(int s, const std::vector<std::string>& commo
 
 /// Summed and scanned axes innermost: each result is written once, also where there is nothing to
 /// sum.
-void DefaultScheduler::sums_inside(int s) {
-  const int scanned = stage(s).scan_axis;
-  if (!has_fold(stage(s)) && scanned < 0) return;
+void DefaultScheduler::sums_inside(StageId s) {
+  const AxisId scanned = stage(s).scan_axis;
+  if (!has_fold(stage(s)) && !scanned) return;
   std::vector<std::string> order{stage(s).name}, summed;
   for (auto& l : nest(s).loops) {
-    const bool inside =
-        scanned < 0 ? loop_reduces(s, l) : depends_on_loop(nest(s), axis_at(scanned).symbol, l);
+    const bool inside = scanned ? depends_on_loop(nest(s), axis_at(scanned).symbol, l) : loop_reduces(s, l);
     (inside ? summed : order).push_back(l.name);
   }
   order.insert(order.end(), summed.begin(), summed.end());
@@ -46,7 +45,7 @@ void DefaultScheduler::sums_inside(int s) {
 
 /// Neighbouring loops become one where every access varies with the joint loop as along memory
 /// (folds: in even steps).
-void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& common) {
+void DefaultScheduler::merge_neighbours(StageId s, const std::vector<std::string>& common) {
   const bool folds = has_fold(stage(s));
   if (!std::ranges::all_of(stage(s).components,
                            [](auto& c) {
@@ -94,7 +93,7 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
     });
     // Rows of a fold that lie any constant distance apart are one longer run of rows. So are rows that a map
     // reads across and writes one after the other, or the reverse: few do not fill a tile, all of them do.
-    const auto written = std::ranges::count_if(stage(s).components, [](auto& c) { return c.out >= 0; });
+    const auto written = std::ranges::count_if(stage(s).components, [](auto& c) { return bool(c.out); });
     const bool turns = !folds && inner_trips < 2 * limits_.lanes &&
                        (use.store_contiguous || (use.contiguous > 0 && use.strided == written));
     const bool fills = trips(nest(s).loops[l - 1]) >= 2 * limits_.lanes;
@@ -109,7 +108,7 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
   if (few) undo(std::move(*few));
 }
 
-std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vector<std::string>& common) {
+std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   std::optional<size_t> best;
   int best_score = 0;
@@ -118,10 +117,11 @@ std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vecto
     const StageLoop& l = nest(s).loops[i];
     if (!l.symbol.is_symbol() || trips(l) < 4 || contains(common, l.name)) continue;
     bool fits = true, reduces = loop_reduces(s, l);
-    for (int a : st.ordered) fits &= !depends_on_loop(nest(s), axis_at(a).symbol, l);
+    for (AxisId a : st.ordered) fits &= !depends_on_loop(nest(s), axis_at(a).symbol, l);
     for (auto& c : st.components) {
       if (c.kind == ComponentKind::scan) // one result that all lanes share
-        for (int a : st.axes) fits &= contains(c.axes, a) || !depends_on_loop(nest(s), axis_at(a).symbol, l);
+        for (AxisId a : st.axes)
+          fits &= contains(c.axes, a) || !depends_on_loop(nest(s), axis_at(a).symbol, l);
       if (reduces && c.kind == ComponentKind::fold)
         fits &= c.op == Op::add || c.op == Op::max || c.op == Op::min || c.op == Op::mul;
       if (c.kind == ComponentKind::update)
@@ -141,7 +141,7 @@ std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vecto
 }
 
 /// The loop, or the inner part of it that fills the lanes of so many vectors.
-std::string DefaultScheduler::split_lanes(int s, const std::string& loop, int64_t vectors) {
+std::string DefaultScheduler::split_lanes(StageId s, const std::string& loop, int64_t vectors) {
   int64_t n = trips(*nest(s).find(loop));
   if (n > vectors * limits_.lanes || !nest(s).find(loop)->extent.is_constant())
     return split(s, loop, vectors * limits_.lanes).second;
@@ -160,10 +160,10 @@ bool DefaultScheduler::transcendental(const Formula& f) {
 /// The steps of a transcendental function wait for each other, longer than the processor looks
 /// ahead: a map, or a fold along the lanes that shares nothing with other rows, takes its steps for
 /// several vectors at once.
-int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
+int64_t DefaultScheduler::vectors_at_once(StageId s, const std::string& loop,
                                           const std::vector<std::string>& common) {
   const StageLoop& l = *nest(s).find(loop);
-  if (stage(s).scan_axis >= 0 || limits_.vector_registers < 32 || !l.extent.is_constant() ||
+  if (stage(s).scan_axis || limits_.vector_registers < 32 || !l.extent.is_constant() ||
       (has_fold(stage(s)) && (!loop_reduces(s, l) || !rows_of(s, loop, common).empty())))
     return 1;
   bool slow = false, narrow = true, twice = false;
@@ -185,12 +185,12 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
 
 /// Results that few parts are distributed to in turn (images of which each holds every other
 /// column): all parts are read along their rows, and exchanged in registers.
-bool DefaultScheduler::deinterleaved(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::deinterleaved(StageId s, const std::vector<std::string>& common) {
   constexpr int64_t most_parts = 8; // an odd number of them is exchanged in steps that grow with its square
   const Stage& st = stage(s);
   const bool in_segments = st.segment_group > 0; // with loops around them that all share
   if (!common.empty() && !in_segments) return false;
-  if (has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
+  if (has_fold(st) || st.scan_axis || !st.ordered.empty()) return false;
   std::string part, row;
   for (auto& l : nest(s).loops)
     if (l.symbol.is_symbol() && l.extent.is_constant() && !contains(common, l.name) &&
@@ -205,7 +205,7 @@ bool DefaultScheduler::deinterleaved(int s, const std::vector<std::string>& comm
     int written = 0;
     bool suits = true;
     for (auto& c : st.components) {
-      if (c.out < 0) continue;
+      if (!c.out) continue;
       written++;
       suits = suits && bits(value_at(c.out).dtype) == 32 &&
               step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol, parts) == Step::contiguous;
@@ -245,9 +245,8 @@ bool DefaultScheduler::deinterleaved(int s, const std::vector<std::string>& comm
 
 /// Few rows that are written beside each other: as many vectors are read along the rows, and
 /// exchanged in registers.
-bool DefaultScheduler::few_rows_transposed(int s, const std::vector<std::string>& common) {
-  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty())
-    return false;
+bool DefaultScheduler::few_rows_transposed(StageId s, const std::vector<std::string>& common) {
+  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis || !stage(s).ordered.empty()) return false;
   std::string written, read;
   for (auto& l : nest(s).loops) {
     if (!l.symbol.is_symbol() || !l.extent.is_constant()) continue;
@@ -282,9 +281,9 @@ bool DefaultScheduler::few_rows_transposed(int s, const std::vector<std::string>
 /// Reads that run along another axis than the writes: tiles of both, so that what is fetched of
 /// either side is used before it leaves the first cache. A tile goes through a buffer, where its
 /// lines do not fall into few sets of that cache. True where it chose all loops of the stage.
-bool DefaultScheduler::transposed(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::transposed(StageId s, const std::vector<std::string>& common) {
   const int64_t edge = limits_.lanes;
-  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty() ||
+  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis || !stage(s).ordered.empty() ||
       nests_.cone.stages.size() > 1)
     return false;
   std::string written, read;
@@ -305,7 +304,7 @@ bool DefaultScheduler::transposed(int s, const std::vector<std::string>& common)
     if (l.name != written && l.name != read) outer.push_back(l.name);
   // The one operand that is read across, where it has all loops of the stage.
   std::string copy;
-  std::set<int> across;
+  std::set<ValueId> across;
   bool plain = true;
   visit_loads(stage(s), [&](const FormulaLoad& f, DType dtype) {
     const auto moves = [&](const std::string& loop) {
@@ -373,7 +372,7 @@ bool DefaultScheduler::transposed(int s, const std::vector<std::string>& common)
 
 /// Each step of a scan waits for the one before: several rows step by step together are as many
 /// chains.
-void DefaultScheduler::scan_rows(int s, const std::vector<std::string>& common, Tile& tile) {
+void DefaultScheduler::scan_rows(StageId s, const std::vector<std::string>& common, Tile& tile) {
   std::string row;
   for (auto& l : nest(s).loops)
     if (l.symbol.is_symbol() && !loop_reduces(s, l) && trips(l) >= 4 * std::max(1, limits_.threads) &&
@@ -383,9 +382,9 @@ void DefaultScheduler::scan_rows(int s, const std::vector<std::string>& common, 
   if (rows > 1) tile.unrolled.push_back(split(s, row, rows).second);
 }
 
-void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
+void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) {
   std::string name = stage(s).name;
-  bool folds = has_fold(stage(s)) || stage(s).scan_axis >= 0;
+  bool folds = has_fold(stage(s)) || stage(s).scan_axis;
   split_blocks(s, common);
   if (common.empty() || stage(s).segment_group > 0) merge_neighbours(s, common);
   std::optional<std::string> lanes = vector_loop(s, common);
@@ -400,7 +399,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
     vectors = vectors_at_once(s, *lanes, common);
     lanes = split_lanes(s, *lanes, vectors);
     if (folds && vectors == 1) tile = choose_tile(s, *lanes, common);
-  } else if (stage(s).scan_axis >= 0) {
+  } else if (stage(s).scan_axis) {
     scan_rows(s, common, tile);
   }
   // Common loops, kept loops, reduced ones, lanes, the register tile.
@@ -431,7 +430,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   // What ends where the lanes end stands outside of them; the other rows inside, so that what they
   // share is computed once.
   auto same_axis = [&](const std::string& loop) {
-    for (int a : stage(s).axes) {
+    for (AxisId a : stage(s).axes) {
       Expr axis = axis_at(a).symbol;
       if (depends_on_loop(nest(s), axis, *nest(s).find(loop)) &&
           depends_on_loop(nest(s), axis, *nest(s).find(*lanes)))
@@ -484,11 +483,11 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
     const StageLoop* l = nest(s).find(kept.back());
     int parts = 0;
     visit_stage(stage(s), [&](const Formula&) { parts++; });
-    for (int h : holes_of(nests_.cone, stage(s)))
-      visit(nests_.cone.holes[size_t(h)].value, [&](const Formula&) { parts++; });
+    for (HoleId h : holes_of(nests_.cone, stage(s)))
+      visit(nests_.cone.holes[h].value, [&](const Formula&) { parts++; });
     // The only loop goes to the workers, where it may.
     bool inner = kept.size() + common.size() > 1;
-    for (int a : stage(s).ordered) inner |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
+    for (AxisId a : stage(s).ordered) inner |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
     if (inner && parts <= most_parts && l->symbol.is_symbol() && trips(*l) >= 16)
       if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
@@ -507,7 +506,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
     const StageLoop* l = nest(s).find(kept[i]);
     if (!l->symbol.is_symbol() || trips(*l) < 2 || l->jam != 1) continue;
     bool ordered = false;
-    for (int a : stage(s).ordered) ordered |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
+    for (AxisId a : stage(s).ordered) ordered |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
     if (ordered) continue;
     legal.push_back(int64_t(i));
     const bool suits = l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads;

@@ -63,8 +63,8 @@ double DefaultScheduler::tile_cost(int64_t rows, int64_t columns, int64_t tile_r
 
 /// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves
 /// them alone.
-void DefaultScheduler::split_panels(int s) {
-  for (int a : std::vector<int>(stage(s).axes)) {
+void DefaultScheduler::split_panels(StageId s) {
+  for (AxisId a : std::vector<AxisId>(stage(s).axes)) {
     const ConeAxis axis = axis_at(a);
     int64_t columns = 0;
     visit_loads(stage(s), [&](const FormulaLoad& f) {
@@ -83,7 +83,7 @@ void DefaultScheduler::split_panels(int s) {
 
 /// The two loads that a stage's only sum multiplies, where all else that it does follows the
 /// finished sums; else none.
-std::vector<const Formula*> DefaultScheduler::factors(int s) const {
+std::vector<const Formula*> DefaultScheduler::factors(StageId s) const {
   const Stage& st = stage(s);
   for (size_t i = 1; i < st.components.size(); i++)
     if (!st.components[i].after) return {};
@@ -91,7 +91,7 @@ std::vector<const Formula*> DefaultScheduler::factors(int s) const {
 }
 
 std::optional<DefaultScheduler::Product>
-DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
+DefaultScheduler::product(StageId s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   const std::vector<const Formula*> both = factors(s);
   if (both.empty() || !holes_of(nests_.cone, std::span(&st.domain, 1)).empty()) return {};
@@ -106,7 +106,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   const auto written = [&](const StageLoop& l) { // how the results lie along it
     Step step = Step::none;
     for (auto& c : st.components)
-      if (c.out >= 0) step = step_of(nests_.cone, c.out, at(c.index), l.symbol);
+      if (c.out) step = step_of(nests_.cone, c.out, at(c.index), l.symbol);
     return step;
   };
   Product p;
@@ -131,13 +131,13 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   // panels of it, in a panel, although the results may not are contiguous, too: then each tile is
   // reversed as it is written.
   const StageLoop *n = nullptr, *m = nullptr;
-  int panel = -1;
+  int panel = 0; // which of the two, where there is n
   for (const StageLoop* l : kept)
     for (int load : {0, 1}) {
       if (n || !suits(load, *l) || trips(*l) < limits_.lanes) continue;
       const auto padded = padded_products_.find(st.name);
       if (padded != padded_products_.end() && loads[size_t(load)]->value == padded->second) continue;
-      const bool block = padded != padded_products_.end() || std::ranges::any_of(st.axes, [&](int a) {
+      const bool block = padded != padded_products_.end() || std::ranges::any_of(st.axes, [&](AxisId a) {
                            const Expr axis = axis_at(a).symbol;
                            return depends_on_loop(nest(s), axis, *l) &&
                                   std::ranges::any_of(loads[size_t(load)]->index, [&](Expr e) {
@@ -154,7 +154,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
       more = false;
       for (const StageLoop* l : kept)
         for (auto& c : st.components) {
-          if (c.out < 0 || l == without || trips(*l) == 1) continue;
+          if (!c.out || l == without || trips(*l) == 1) continue;
           const auto step = coefficient_of(layout_offset(value_at(c.out), at(c.index)), l->symbol);
           if (step && step->is_constant(run)) run *= trips(*l), more = true;
         }
@@ -206,7 +206,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
     (rows ? p.more_rows : p.outer).push_back(l->name);
     // The panels of one operand: parts of the axis that has the lanes.
     if (!rows && !moves(1 - panel, *l))
-      for (int a : st.axes)
+      for (AxisId a : st.axes)
         if (depends_on_loop(nest(s), axis_at(a).symbol, *l) &&
             depends_on_loop(nest(s), axis_at(a).symbol, *n))
           p.panels = l->name;
@@ -215,7 +215,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   for (auto& c : st.components) p.open &= !c.after;
   // The copy has loops of its own, one for each axis.
   const auto is_axis = [&](const StageLoop& l) {
-    return std::ranges::any_of(st.axes, [&](int a) { return axis_at(a).symbol == l.symbol; });
+    return std::ranges::any_of(st.axes, [&](AxisId a) { return axis_at(a).symbol == l.symbol; });
   };
   p.value = loads[size_t(panel)]->value, p.other = loads[size_t(1 - panel)]->value;
   p.packable = is_axis(*n) && p.depth.size() == 1 && is_axis(*nest(s).find(p.depth[0])) && common.empty() &&
@@ -235,7 +235,7 @@ bool DefaultScheduler::tile_fits(int64_t rows, int64_t vectors) const {
 }
 
 /// The rows and vectors of a register tile that suit a block of so many best.
-std::pair<int64_t, int64_t> DefaultScheduler::register_tile(int s, int64_t rows, int64_t columns,
+std::pair<int64_t, int64_t> DefaultScheduler::register_tile(StageId s, int64_t rows, int64_t columns,
                                                             double parts_cost, bool streamed) {
   const bool wide = limits_.vector_registers >= 32;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
@@ -276,7 +276,7 @@ bool DefaultScheduler::panels_pay(const Product& p, int64_t few_rows) const {
 }
 
 /// Are the words of a copy contiguous along the loop where they are read?
-bool DefaultScheduler::words_follow(int s, const std::string& loop) const {
+bool DefaultScheduler::words_follow(StageId s, const std::string& loop) const {
   bool follow = false;
   visit_loads(stage(s).components[0].body, [&](const FormulaLoad& f, DType dtype) {
     if (!nest(s).find(loop)) return;
@@ -289,13 +289,13 @@ bool DefaultScheduler::words_follow(int s, const std::string& loop) const {
 }
 
 /// Both sides static and not too small: cache blocks, packed panels, a register tile.
-bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
   if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
   // A domain ends the loop over the sum, which has to be one: no panels are made of what it leaves out.
   if (p->cut && (padded_products_.contains(stage(s).name) || p->depth.size() != 1 || !p->panels.empty() ||
-                 p->across || p->transposed || !common.empty() || (s > 0 && copies_words(s - 1))))
+                 p->across || p->transposed || !common.empty() || (s > first_stage && copies_words(s - 1))))
     return false;
   // Small matrices in batches need no blocks: what they read comes from the first caches, where it
   // was asked for in time.
@@ -304,7 +304,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
                       (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= (p->transposed ? 8 : 16));
   // Words of a dot instruction are put together in the panels of the product, but for a copy that has loops
   // of its own already.
-  const bool reads_words = s > 0 && copies_words(s - 1) && (done_ < s || !common.empty());
+  const bool reads_words = s > first_stage && copies_words(s - 1) && (done_ < s || !common.empty());
   const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
                         p->outer.empty() && common.empty() && !p->transposed;
   if (reads_words && !in_words && common.empty()) return false;
@@ -415,7 +415,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const std::string panel_value = in_words ? value : copy;
   const auto split_all = [&](const std::string& loop, const std::string& o, const std::string& i, int64_t f) {
     add(DirectiveKind::split, {name, loop, o, i}, {f});
-    if (pack && nests_.stages[size_t(s - 1)].find(loop)) add(DirectiveKind::split, {copy, loop, o, i}, {f});
+    if (pack && nests_.stages[s - 1].find(loop)) add(DirectiveKind::split, {copy, loop, o, i}, {f});
   };
   const std::string nc = fresh(p->n + ".c"), nn = fresh(p->n + ".n"), np = fresh(p->n + ".p"),
                     ni = fresh(p->n + ".i"), nv = fresh(p->n + ".v"), nlane = fresh(p->n + ".l"),
@@ -459,10 +459,10 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   if (pack) {
     std::vector<std::string> moving;
     for (auto& o : outer)
-      if (nests_.stages[size_t(s - 1)].find(o)) moving.push_back(o);
+      if (nests_.stages[s - 1].find(o)) moving.push_back(o);
     std::vector<std::string> still;
     for (auto& o : outer)
-      if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
+      if (!nests_.stages[s - 1].find(o)) still.push_back(o);
     // Rows that are contiguous along the sum are transposed in squares, in registers.
     const bool squares = (p->transposed || along_sum) && depth >= lanes;
     if (squares) {

@@ -11,8 +11,8 @@
 namespace luminal::kernel {
 /// Is an operand of a sum that the stage reads the same for all elements of the axis, though it
 /// varies with what the stage reduces?
-bool DefaultScheduler::read_again(int s, int reduced, int axis) const {
-  for (int p = 0; p < s; p++) {
+bool DefaultScheduler::read_again(StageId s, AxisId reduced, AxisId axis) const {
+  for (StageId p(0); p < s; p++) {
     const Contraction c = contraction_of(nests_.cone, stage(p));
     const int along = c.position(reduced), kept = c.position(axis);
     if (!c.folds || along < 0 || kept < 0) continue;
@@ -26,50 +26,49 @@ bool DefaultScheduler::read_again(int s, int reduced, int axis) const {
 /// gradients of products of products do.
 std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() const {
   Tuple t;
-  const int stages = int(nests_.cone.stages.size());
   // Folds whose summed axis another one keeps, of which they read a result.
-  const auto reads_along = [&](int s, int axis) {
+  const auto reads_along = [&](StageId s, AxisId axis) {
     bool found = false;
     visit_loads(stage(s), [&](const FormulaLoad& f) {
-      const int w = nests_.writer(f.value);
-      found |= w >= 0 && w < s && has_fold(stage(w)) && contains(stage(w).axes, axis) &&
+      const StageId w = nests_.writer(f.value);
+      found |= w && w < s && has_fold(stage(w)) && contains(stage(w).axes, axis) &&
                !contains(reduced_axes(stage(w)), axis);
     });
     return found;
   };
-  for (int s = 0; s < stages; s++) {
+  for (const StageId s : nests_.cone.stages.ids()) {
     const Stage& fold = stage(s);
-    if (!fold.ordered.empty() || fold.scan_axis >= 0) return {};
+    if (!fold.ordered.empty() || fold.scan_axis) return {};
     if (!has_fold(fold)) continue;
-    const std::vector<int> reduced = reduced_axes(fold);
+    const std::vector<AxisId> reduced = reduced_axes(fold);
     if (reduced.size() != 1 || !reads_along(s, reduced[0])) continue;
-    if (t.reduced >= 0 && t.reduced != reduced[0]) return {};
+    if (t.reduced && t.reduced != reduced[0]) return {};
     if (fold.components[0].op != Op::add || fold.components.size() != 1) return {};
-    if (t.stage < 0) t.stage = s;
+    if (!t.stage) t.stage = s;
     t.reduced = reduced[0];
     t.folds.push_back(fold.name);
   }
-  if (t.stage < 0) return {};
+  if (!t.stage) return {};
   for (const std::string& name : t.folds) {
     const Stage& fold = stage(nests_.stage(name));
     // What reads a finished sum runs when all tiles are done.
-    for (const int reader : nests_.readers(fold.components[0].out))
+    for (const StageId reader : nests_.readers(fold.components[0].out))
       if (contains(stage(reader).axes, t.reduced)) return {};
-    for (const int a : fold.axes) {
+    for (const AxisId a : fold.axes) {
       bool made = a == t.reduced;
-      for (int p = 0; p < t.stage; p++)
+      for (StageId p(0); p < t.stage; p++)
         made |= contains(stage(p).axes, a) && !contains(reduced_axes(stage(p)), a);
       if (made) continue;
-      if (t.wide >= 0 && name == t.folds[0]) return {};
-      if (t.wide < 0) t.wide = a;
+      if (t.wide && name == t.folds[0]) return {};
+      if (!t.wide) t.wide = a;
     }
   }
-  if (t.wide < 0) return {};
+  if (!t.wide) return {};
   const Contraction c = contraction_of(nests_.cone, stage(t.stage));
-  for (const int a : stage(t.stage).axes) {
+  for (const AxisId a : stage(t.stage).axes) {
     if (a == t.reduced || a == t.wide) continue;
     const ConeAxis& axis = axis_at(a);
-    for (int s = 0; s < stages; s++)
+    for (const StageId s : nests_.cone.stages.ids())
       if (!axis.symbol.is_symbol() || !contains(stage(s).axes, a) || contains(reduced_axes(stage(s)), a))
         return {};
     const bool again = std::ranges::any_of(c.operands, [&](const Operand& o) {
@@ -80,7 +79,7 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() con
     if (again && trips(*nest(t.stage).find(axis.name)) > limits_.lanes) t.lanes = a;
     t.common.push_back(a);
   }
-  if (t.lanes < 0 || trips(*nest(t.stage).find(axis_at(t.reduced).name)) < 32) return {};
+  if (!t.lanes || trips(*nest(t.stage).find(axis_at(t.reduced).name)) < 32) return {};
   std::erase(t.common, t.lanes);
   return t;
 }
@@ -98,10 +97,10 @@ void DefaultScheduler::keep_weights(const Tuple& t) {
       const std::string value = nests_.free_name(factor->origin + ".tile");
       if (!try_add(DirectiveKind::materialize, {factor->origin, value})) continue;
       const std::string map = stage(nests_.writer(nests_.value(value))).name;
-      int last = -1;
+      StageId last;
       visit_loads(stage(nests_.stage(map)),
                   [&](const FormulaLoad& f) { last = std::max(last, nests_.writer(f.value)); });
-      if (last >= 0 && last < nests_.stage(map)) try_add(DirectiveKind::fuse, {stage(last).name, map});
+      if (last && last < nests_.stage(map)) try_add(DirectiveKind::fuse, {stage(last).name, map});
       break;
     }
   }
@@ -113,11 +112,11 @@ void DefaultScheduler::copies_first(
   std::set<std::string> made;
   for (auto& [value, dims] : copies) made.insert(stage(nests_.writer(nests_.value(value))).name);
   std::string first; // of the tiles
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    const std::string name = stage(int(s)).name;
+  for (const StageId s : nests_.cone.stages.ids()) {
+    const std::string name = stage(s).name;
     if (made.contains(name) && !first.empty()) {
       add(DirectiveKind::before, {name, first});
-    } else if (!made.contains(name) && first.empty() && contains(stage(int(s)).axes, t.reduced)) {
+    } else if (!made.contains(name) && first.empty() && contains(stage(s).axes, t.reduced)) {
       first = name;
     }
   }
@@ -128,7 +127,7 @@ void DefaultScheduler::copies_first(
 void DefaultScheduler::tiles_together(const std::string& tiles) {
   std::string after;
   bool open = false;
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+  for (const StageId s : nests_.cone.stages.ids()) {
     const std::string name = stage(s).name;
     const bool inside = nest(s).find(tiles) || nest(s).cascade != 0;
     if (inside && !after.empty())
@@ -143,20 +142,20 @@ void DefaultScheduler::tiles_together(const std::string& tiles) {
 /// contiguous: a row does not fit the first cache, and folds one after the other would read it as
 /// often as there are components.
 Result<Blocking> DefaultScheduler::row_statistic() {
-  int s = -1;
-  for (size_t i = 0; i < nests_.cone.stages.size(); i++)
-    if (stage(int(i)).monoid) {
-      if (s >= 0) return Failure{"several tuple folds"};
-      s = int(i);
+  StageId s;
+  for (const StageId i : nests_.cone.stages.ids())
+    if (stage(i).monoid) {
+      if (s) return Failure{"several tuple folds"};
+      s = i;
     }
-  if (s < 0) return Failure{"no tuple fold"};
+  if (!s) return Failure{"no tuple fold"};
   const Stage& fold = stage(s);
   const std::string& name = fold.name;
-  if (fold.scan_axis >= 0 || !has_fold(fold)) return Failure{fmt::format("{} is a scan", name)};
+  if (fold.scan_axis || !has_fold(fold)) return Failure{fmt::format("{} is a scan", name)};
   if (!fold.domain.is_constant(1)) return Failure{fmt::format("{} has a domain", name)};
-  const std::vector<int> reduced = [&] {
-    std::vector<int> out;
-    for (int a : fold.axes)
+  const std::vector<AxisId> reduced = [&] {
+    std::vector<AxisId> out;
+    for (AxisId a : fold.axes)
       if (std::ranges::none_of(fold.components, [&](auto& c) { return contains(c.axes, a); }))
         out.push_back(a);
     return out;
@@ -167,14 +166,14 @@ Result<Blocking> DefaultScheduler::row_statistic() {
     return Failure{fmt::format("{}: the size of {} is not known", name, along.name)};
 
   Blocking blocking{.fold = name, .reduction = {along.name, 1}};
-  for (int a : fold.axes) {
+  for (AxisId a : fold.axes) {
     if (a == reduced[0]) continue;
     const ConeAxis& axis = axis_at(a);
     if (!axis.symbol.is_symbol()) continue; // one element
-    for (size_t i = 0; i < nests_.cone.stages.size(); i++) {
-      const StageLoop* own = nest(int(i)).find(axis.name);
-      if (!own || (int(i) != s && loop_reduces(int(i), *own)) || !stage(int(i)).ordered.empty())
-        return Failure{fmt::format("{} does not keep axis {}", stage(int(i)).name, axis.name)};
+    for (const StageId i : nests_.cone.stages.ids()) {
+      const StageLoop* own = nest(i).find(axis.name);
+      if (!own || (i != s && loop_reduces(i, *own)) || !stage(i).ordered.empty())
+        return Failure{fmt::format("{} does not keep axis {}", stage(i).name, axis.name)};
     }
     blocking.kept.push_back({axis.name, 1});
   }
@@ -212,7 +211,7 @@ Result<Blocking> DefaultScheduler::row_statistic() {
 /// The directives of the cascade in tiles; what comes before and after it has loops of its own
 /// inside the blocks.
 void DefaultScheduler::add_directives(const Blocking& b) {
-  const int s = nests_.stage(b.fold);
+  const StageId s = nests_.stage(b.fold);
   const auto [tiles, inside] = split(s, b.reduction.axis, b.reduction.size);
   const auto [all, lanes] = split(s, inside, b.lanes.size);
   const auto [steps, vectors] = split(s, all, b.vectors);
@@ -223,8 +222,8 @@ void DefaultScheduler::add_directives(const Blocking& b) {
   add(DirectiveKind::order, order);
   add(DirectiveKind::cascade, {b.fold, tiles});
   bool open = false; // the stages of the cascade follow its first one
-  int last = -1;     // of the stages that read the row
-  for (int i = 0; i < int(nests_.cone.stages.size()); i++) {
+  StageId last;      // of the stages that read the row
+  for (const StageId i : nests_.cone.stages.ids()) {
     const std::string name = stage(i).name;
     const bool of_cascade = nest(i).cascade != 0;
     std::vector<std::string> shared;
@@ -240,12 +239,12 @@ void DefaultScheduler::add_directives(const Blocking& b) {
       if (nests_.cone.stages.size() != stages) refuse("stage {} takes a copy", name);
     }
     if (of_cascade && !shared.empty()) add(DirectiveKind::parallel, {name, shared[0]});
-    if (i > 0 && !(of_cascade && open)) add(DirectiveKind::at, {name, kept.back()});
+    if (i > first_stage && !(of_cascade && open)) add(DirectiveKind::at, {name, kept.back()});
     open |= of_cascade;
   }
   // While the last one takes a tile from the first cache, the next tile comes from the last one. (What
   // comes from memory is a run to the processor, which has more requests on the way than ours.)
-  for (const int value : inputs_of(last))
+  for (const ValueId value : inputs_of(last))
     if (const int64_t bytes = bytes_read(last, value, tiles).second; bytes > limits_.l2)
       prefetch_value(last, value, {tiles, steps}, bytes <= limits_.l3, {0, 1, 2});
 }
@@ -274,29 +273,26 @@ bool DefaultScheduler::statistic_tiles() {
 /// run in the loop along it, and the state of one element, which a cache holds, is all that is
 /// stored. Gives the loops that all stages share.
 Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
-  int axis = -1, wide = -1; // along which the states are contiguous
+  AxisId axis, wide; // along which the states are contiguous
   bool reverse = false;
   std::vector<std::string> scans;
-  const int stages = int(nests_.cone.stages.size());
-  for (int s = 0; s < stages; s++) {
+  for (const StageId s : nests_.cone.stages.ids()) {
     const Stage& scan = stage(s);
-    if (scan.scan_axis < 0) continue;
-    if (axis >= 0 && axis != scan.scan_axis) return Failure{"scans along several axes"};
+    if (!scan.scan_axis) continue;
+    if (axis && axis != scan.scan_axis) return Failure{"scans along several axes"};
     axis = scan.scan_axis;
     reverse |= scan.scan_reverse;
     if (reverse && !scans.empty()) return Failure{"several scans, and not all of them forwards"};
     scans.push_back(scan.name);
     for (const Component& part : scan.components)
-      if (part.out >= 0 && !part.index.empty())
-        wide = plain_axis(nests_.cone, part.index.back()).value_or(-1);
+      if (part.out && !part.index.empty()) wide = plain_axis(nests_.cone, part.index.back());
   }
-  if (axis < 0) return Failure{"no scan"};
-  if (wide < 0 || wide == axis ||
-      trips(*nest(nests_.stage(scans[0])).find(axis_at(wide).name)) < limits_.lanes)
+  if (!axis) return Failure{"no scan"};
+  if (!wide || wide == axis || trips(*nest(nests_.stage(scans[0])).find(axis_at(wide).name)) < limits_.lanes)
     return Failure{fmt::format("{}: a state has no lanes", scans[0])};
   const std::string along = axis_at(axis).name, lanes = axis_at(wide).name;
   const auto in_all = [&](const std::string& loop, bool scanned) {
-    for (int s = 0; s < stages; s++) {
+    for (const StageId s : nests_.cone.stages.ids()) {
       const StageLoop* own = nest(s).find(loop);
       if (!own || !own->symbol.is_symbol()) return false;
       if (!(scanned && stage(s).scan_axis == axis) && loop_reduces(s, *own)) return false;
@@ -306,12 +302,12 @@ Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
   if (!in_all(along, true)) return Failure{fmt::format("not every stage keeps {}", along)};
   int64_t bytes = 0; // of the states for one element of the lanes' axis
   std::vector<std::string> common;
-  for (const StageLoop& l : nest(0).loops)
+  for (const StageLoop& l : nest(first_stage).loops)
     if (l.name != along && l.name != lanes && in_all(l.name, false)) common.push_back(l.name);
   for (const std::string& name : scans)
     for (const Component& part : stage(nests_.stage(name)).components) {
       int64_t size = std::max(1, bits(part.dtype) / 8);
-      for (const int a : part.axes)
+      for (const AxisId a : part.axes)
         if (const ConeAxis& own = axis_at(a);
             a != axis && a != wide && own.symbol.is_symbol() && !contains(common, own.name))
           size = std::min(size * trips(*nest(nests_.stage(name)).find(own.name)), int64_t{1} << 40);
@@ -319,7 +315,8 @@ Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
     }
   const int64_t all = trips(*nest(nests_.stage(scans[0])).find(lanes));
   int64_t block = round_up(all, limits_.lanes), shares = 1;
-  for (const std::string& l : common) shares = std::min(shares * trips(*nest(0).find(l)), int64_t{1} << 40);
+  for (const std::string& l : common)
+    shares = std::min(shares * trips(*nest(first_stage).find(l)), int64_t{1} << 40);
   while (block > limits_.lanes &&
          (bytes * block > limits_.l1 / 2 || shares * ((all + block - 1) / block) < limits_.threads))
     block = round_up(block / 2, limits_.lanes);
@@ -333,9 +330,9 @@ Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
       return Failure{fmt::format("{}: others read its results at other elements", name)};
     }
   if (block < all)
-    for (int s = 0; s < stages; s++) {
+    for (const StageId s : nests_.cone.stages.ids()) {
       const std::string outer = split(s, lanes, block).first;
-      if (s == 0) common.push_back(outer);
+      if (s == first_stage) common.push_back(outer);
     }
   rolled_ = along;
   common.push_back(along);
@@ -353,14 +350,14 @@ void DefaultScheduler::blocks_of_rows(std::vector<std::string>& common) {
   const auto axis = std::ranges::find(nests_.cone.axes, last, &ConeAxis::name);
   if (axis == nests_.cone.axes.end()) return reason("the loop is a part of an axis");
   if (!axis->extent.is_constant()) return reason("its size is not known");
-  const int number = int(axis - nests_.cone.axes.begin());
-  int product = -1;
+  const AxisId number(axis - nests_.cone.axes.begin());
+  StageId product;
   int64_t scratch = 0; // bytes for each row
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+  for (const StageId s : nests_.cone.stages.ids()) {
     const Contraction c = contraction_of(nests_.cone, stage(s));
     if (c.position(number) < 0) return reason(fmt::format("{} does not have it", stage(s).name));
     if (c.folds && c.role(number) == AxisRole::row &&
-        std::ranges::any_of(c.axes, [&](int a) { return c.role(a) == AxisRole::column; }))
+        std::ranges::any_of(c.axes, [&](AxisId a) { return c.role(a) == AxisRole::column; }))
       product = s;
     for (const Operand& result : c.results) {
       if (value_at(result.value).role != ValueRole::interior) continue;
@@ -373,14 +370,14 @@ void DefaultScheduler::blocks_of_rows(std::vector<std::string>& common) {
       scratch += bytes;
     }
   }
-  if (product < 0) return reason("no product reads an operand again for each of its elements");
+  if (!product) return reason("no product reads an operand again for each of its elements");
   int64_t rows = 64;
   while (rows > 8 && (axis->extent.value() < 2 * rows * limits_.threads || scratch * rows > limits_.l2 / 4))
     rows /= 2;
   if (axis->extent.value() < 2 * rows) return reason("there are too few");
   rows = ask(product, "block_rows", rows, {1, 8, 16, 32, 64, 128});
   if (rows == 1) return;
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) common.back() = split(s, last, rows).first;
+  for (const StageId s : nests_.cone.stages.ids()) common.back() = split(s, last, rows).first;
 }
 
 } // namespace luminal::kernel

@@ -8,7 +8,7 @@
 namespace luminal::kernel {
 
 /// Bytes of a value that the stage reads in one trip of `loop`, and in all.
-std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(int s, int value, const std::string& loop) {
+std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(StageId s, ValueId value, const std::string& loop) {
   const int64_t most = int64_t{1} << 40;
   int64_t once = 0, all = 0;
   visit_loads(stage(s), [&](const FormulaLoad& f, DType dtype) {
@@ -29,7 +29,7 @@ std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(int s, int value, const
 }
 
 /// The last of the loops that run step by step.
-std::string DefaultScheduler::innermost(int s) const {
+std::string DefaultScheduler::innermost(StageId s) const {
   std::string name;
   for (auto& l : nest(s).loops)
     if (l.kind == LoopKind::serial && l.symbol.is_symbol()) name = l.name;
@@ -40,16 +40,16 @@ std::string DefaultScheduler::innermost(int s) const {
 /// memory for the others: they ask for later rows meanwhile. Asking twice, early and then again
 /// just before, is what reaches the limit: a hint may be dropped.
 void DefaultScheduler::prefetch_reads(const std::string& shared) {
-  for (size_t v = 0; v < nests_.cone.values.size(); v++) {
+  for (const ValueId v : nests_.cone.values.ids()) {
     const ConeValue& value = nests_.cone.values[v];
-    const std::vector<int> readers = nests_.readers(int(v));
+    const std::vector<StageId> readers = nests_.readers(v);
     if (value.role != ValueRole::input || readers.empty()) continue;
-    const auto [row, all] = bytes_read(readers.back(), int(v), shared);
+    const auto [row, all] = bytes_read(readers.back(), v, shared);
     if (row == 0 || row > limits_.l2 / 8 || all <= limits_.l2) continue;
     for (const int64_t ahead : {2, 1}) { // the last reader, and the one before
       const size_t before = 2 - size_t(ahead);
       if (before >= readers.size()) continue;
-      const int s = readers[readers.size() - 1 - before];
+      const StageId s = readers[readers.size() - 1 - before];
       const std::string inner = innermost(s);
       if (inner.empty() || inner == shared) continue;
       const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name,
@@ -61,9 +61,9 @@ void DefaultScheduler::prefetch_reads(const std::string& shared) {
 
 /// What maps write and no cache could hold until its reader comes is written past the caches.
 void DefaultScheduler::streams() {
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
-    for (auto& c : stage(int(s)).components) {
-      if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
+  for (const StageId s : nests_.cone.stages.ids())
+    for (auto& c : stage(s).components) {
+      if (c.kind != ComponentKind::map || c.after || !c.out) continue;
       const ConeValue& value = value_at(c.out);
       if (value.role != ValueRole::output || !nests_.readers(c.out).empty() || nests_.streams.contains(c.out))
         continue;
@@ -76,8 +76,8 @@ void DefaultScheduler::streams() {
 }
 
 /// What the stage reads of the kernel's inputs in its sums and maps.
-std::vector<int> DefaultScheduler::inputs_of(int s) const {
-  std::vector<int> values;
+std::vector<ValueId> DefaultScheduler::inputs_of(StageId s) const {
+  std::vector<ValueId> values;
   for (const Component& c : stage(s).components)
     visit_loads(c.body, [&](const FormulaLoad& f) {
       if (value_at(f.value).role == ValueRole::input && !contains(values, f.value)) values.push_back(f.value);
@@ -87,8 +87,8 @@ std::vector<int> DefaultScheduler::inputs_of(int s) const {
 
 /// The elements of a value that a later trip of the first loop touches, asked for in the second
 /// one: so many trips ahead, 0 for not at all.
-void DefaultScheduler::prefetch_value(int s, int value, const std::vector<std::string>& loops, int64_t usual,
-                                      std::vector<int64_t> options) {
+void DefaultScheduler::prefetch_value(StageId s, ValueId value, const std::vector<std::string>& loops,
+                                      int64_t usual, std::vector<int64_t> options) {
   const std::string& name = value_at(value).name;
   const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
   if (trips <= 0) return;
@@ -99,17 +99,17 @@ void DefaultScheduler::prefetch_value(int s, int value, const std::vector<std::s
 
 /// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too
 /// short for the processor's own guess.
-int64_t DefaultScheduler::prefetch_batches(int s, const std::vector<int>& values, const std::string& batch,
-                                           const std::string& inner) {
+int64_t DefaultScheduler::prefetch_batches(StageId s, const std::vector<ValueId>& values,
+                                           const std::string& batch, const std::string& inner) {
   int64_t once = 0, all = 0;
-  for (int value : values) {
+  for (ValueId value : values) {
     const auto [bytes, total] = bytes_read(s, value, batch);
     once += bytes, all += total;
   }
   if (all <= limits_.l2 || once > limits_.l2 / 4) return 0;
   const int64_t trips = ask(s, "prefetch", 2, {0, 1, 2, 4});
   if (trips > 0)
-    for (int value : values)
+    for (ValueId value : values)
       if (bytes_read(s, value, batch).first > 0)
         try_add(DirectiveKind::prefetch, {stage(s).name, value_at(value).name, batch, inner}, {trips});
   return trips;
@@ -120,23 +120,26 @@ int64_t DefaultScheduler::prefetch_batches(int s, const std::vector<int>& values
 /// they are multiplied: for the copy alone, which takes no time, it would be too much at once.
 /// Columns apart are asked for as well: the vectors before them do not begin in all their lines.
 void DefaultScheduler::next_batches(const std::string& batch) {
-  std::map<int, std::pair<int64_t, int>> reads; // by value: bytes, stage
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++)
-    for (int value : inputs_of(s))
+  std::map<ValueId, std::pair<int64_t, StageId>> reads; // by value: bytes, stage
+  for (const StageId s : nests_.cone.stages.ids())
+    for (ValueId value : inputs_of(s))
       reads[value] = std::max(reads[value], {bytes_read(s, value, batch).first, s});
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
-    std::vector<int> values;
-    for (int value : inputs_of(s))
-      if (apart_.empty() ? reads[value].second == s : s == 0) values.push_back(value);
+  for (const StageId s : nests_.cone.stages.ids()) {
+    std::vector<ValueId> values;
+    for (ValueId value : inputs_of(s))
+      if (apart_.empty() ? reads[value].second == s : s == first_stage) values.push_back(value);
     const int64_t ahead = prefetch_batches(s, values, batch, innermost(copies_words(s) ? s + 1 : s));
-    if (s == 0 && !apart_.empty() && ahead > 0)
-      for (int value : inputs_of(1))
-        try_add(DirectiveKind::prefetch, {stage(1).name, value_at(value).name, batch, innermost(1)}, {ahead});
+    if (s == first_stage && !apart_.empty() && ahead > 0)
+      for (ValueId value : inputs_of(first_stage + 1))
+        try_add(DirectiveKind::prefetch,
+                {stage(first_stage + 1).name, value_at(value).name, batch, innermost(first_stage + 1)},
+                {ahead});
   }
 }
 
 /// An operand that comes from beyond the first cache is asked for one tile ahead.
-void DefaultScheduler::prefetch_tiles(int s, int value, const std::string& tiles, const std::string& inner) {
+void DefaultScheduler::prefetch_tiles(StageId s, ValueId value, const std::string& tiles,
+                                      const std::string& inner) {
   const ConeValue& v = value_at(value);
   const StageLoop* loop = nest(s).find(tiles);
   if (v.role != ValueRole::input || !loop->symbol.is_symbol() || trips(*loop) < 2 ||
@@ -154,7 +157,7 @@ void DefaultScheduler::prefetch_tiles(int s, int value, const std::string& tiles
 /// takes as long as bringing them, which all workers share. (Further ahead, they and rows that lie
 /// whole pages apart push each other out of the first cache; where multiplying takes less, and
 /// within a page, these requests and the processor's own guesses are in each other's way.)
-void DefaultScheduler::prefetch_panels(int s, const Product& p, const std::string& panels,
+void DefaultScheduler::prefetch_panels(StageId s, const Product& p, const std::string& panels,
                                        const std::string& depth) {
   constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
   const ConeValue& v = value_at(p.value);
@@ -168,11 +171,11 @@ void DefaultScheduler::prefetch_panels(int s, const Product& p, const std::strin
 
 /// The results of the next tile are asked for while this one is summed up: sums that go on from
 /// there wait for them, and so do the stores.
-void DefaultScheduler::prefetch_results(int s, const std::string& tiles) {
+void DefaultScheduler::prefetch_results(StageId s, const std::string& tiles) {
   const StageLoop* loop = nest(s).find(tiles);
   if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
   for (auto& c : stage(s).components) {
-    if (c.out >= 0 && value_at(c.out).role == ValueRole::output) prefetch_value(s, c.out, {tiles}, 1, {0, 1});
+    if (c.out && value_at(c.out).role == ValueRole::output) prefetch_value(s, c.out, {tiles}, 1, {0, 1});
   }
 }
 

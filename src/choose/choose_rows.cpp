@@ -16,32 +16,32 @@ int64_t parts_of(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 /// x[m, k] * w[n, k] summed over k, with lanes to come along n: nothing where the stage is
 /// something else.
-std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s) const {
+std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(StageId s) const {
   const Stage& st = stage(s);
-  if (st.monoid || !st.domain.is_constant(1) || st.scan_axis >= 0 || !st.ordered.empty() ||
+  if (st.monoid || !st.domain.is_constant(1) || st.scan_axis || !st.ordered.empty() ||
       st.components.size() != 1 || !holes_of(nests_.cone, st).empty())
     return {};
   const Component& c = st.components[0];
-  if (c.kind != ComponentKind::fold || c.op != Op::add || c.init || c.out < 0 || c.dtype != DType::f32 ||
+  if (c.kind != ComponentKind::fold || c.op != Op::add || c.init || !c.out || c.dtype != DType::f32 ||
       !applies(*c.body, Op::mul))
     return {};
-  std::vector<int> axes;
-  for (int a : st.axes)
+  std::vector<AxisId> axes;
+  for (AxisId a : st.axes)
     if (axis_at(a).symbol.is_symbol()) axes.push_back(a);
-  const std::vector<int> reduced = reduced_axes(st);
-  std::erase_if(axes, [&](int a) { return contains(reduced, a); });
+  const std::vector<AxisId> reduced = reduced_axes(st);
+  std::erase_if(axes, [&](AxisId a) { return contains(reduced, a); });
   if (axes.size() != 2 || reduced.size() != 1) return {};
-  const auto moves = [&](const FormulaRef& f, int axis) {
+  const auto moves = [&](const FormulaRef& f, AxisId axis) {
     return varies(index_exprs(f), axis_at(axis).symbol);
   };
   RowProduct p;
   p.stage = s;
   p.k = reduced[0];
-  for (int a : axes)
+  for (AxisId a : axes)
     if (step_of(nests_.cone, c.out, c.index, axis_at(a).symbol) == Step::contiguous) p.n = a;
-  for (int a : axes)
+  for (AxisId a : axes)
     if (a != p.n) p.m = a;
-  if (p.n < 0) return {};
+  if (!p.n) return {};
   FormulaRef x, w;
   for (auto& f : args_of(*c.body)) {
     if (!moves(f, p.k) || moves(f, p.m) == moves(f, p.n)) return {};
@@ -75,28 +75,28 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
 /// it, of the axis that is returned.
 std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   std::vector<RowProduct> products;
-  const int stages = int(nests_.cone.stages.size());
-  int map = -1;
-  for (int s = 0; s < stages; s++) {
+  const StageId last = nests_.cone.stages.end_id() - 1;
+  StageId map;
+  for (const StageId s : nests_.cone.stages.ids()) {
     if (auto p = row_product(s)) {
-      if (map >= 0) return {};
+      if (map) return {};
       products.push_back(std::move(*p));
-    } else if (s + 1 == stages && s > 0)
+    } else if (s == last && s > first_stage)
       map = s;
     else
       return {};
   }
-  if (products.empty() || (products.size() > 1 && map < 0)) return {};
-  const int m = products[0].m, n = products[0].n;
+  if (products.empty() || (products.size() > 1 && !map)) return {};
+  const AxisId m = products[0].m, n = products[0].n;
   const ConeAxis rows_axis = axis_at(m), columns_axis = axis_at(n);
   if (!columns_axis.extent.is_constant()) return {};
-  if (map >= 0) {
+  if (map) {
     const Stage& st = stage(map);
-    if (st.axes != std::vector<int>{std::min(m, n), std::max(m, n)} || !st.domain.is_constant(1) ||
-        st.monoid || !st.ordered.empty() || st.scan_axis >= 0)
+    if (st.axes != std::vector<AxisId>{std::min(m, n), std::max(m, n)} || !st.domain.is_constant(1) ||
+        st.monoid || !st.ordered.empty() || st.scan_axis)
       return {};
     for (auto& c : st.components)
-      if (c.kind != ComponentKind::map || c.after || c.out < 0 ||
+      if (c.kind != ComponentKind::map || c.after || !c.out ||
           step_of(nests_.cone, c.out, c.index, columns_axis.symbol) != Step::contiguous)
         return {};
   }
@@ -114,22 +114,22 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
       if (k.extent.value() % b != 0) return {};
     // What the map reads is kept for a share of the columns.
     const ConeValue& out = value_at(stage(p.stage).components[0].out);
-    if ((out.role == ValueRole::interior) != (map >= 0)) return {};
+    if ((out.role == ValueRole::interior) != bool(map)) return {};
   }
   // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the
   // caches until the map comes.
-  const int64_t usual_share = map >= 0 ? 512 : 1024;
+  const int64_t usual_share = map ? 512 : 1024;
   const int64_t shares = round_up(parts_of(all_columns, usual_share), threads);
   const int64_t share = round_up(parts_of(all_columns, shares), columns);
 
-  const auto name_of = [&](int axis) { return axis_at(axis).name; };
+  const auto name_of = [&](AxisId axis) { return axis_at(axis).name; };
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   const std::string nname = name_of(n), mname = name_of(m);
   const std::string nc = fresh(nname + ".c"), nn = fresh(nname + ".n"), np = fresh(nname + ".p"),
                     ni = fresh(nname + ".i"), nv = fresh(nname + ".v"), nl = fresh(nname + ".l"),
                     mc = fresh(mname + ".c"), mm = fresh(mname + ".m"), mt = fresh(mname + ".t"),
                     mi = fresh(mname + ".i");
-  const std::string map_name = map >= 0 ? stage(map).name : "";
+  const std::string map_name = map ? stage(map).name : "";
   std::vector<std::string> names;
   for (const RowProduct& p : products) names.push_back(stage(p.stage).name);
   for (size_t i = 0; i < products.size(); i++) {
@@ -180,7 +180,7 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
       std::vector<std::string> inside;
       std::string inner = kj;
       int64_t extent = piece;
-      const int u = nests_.stage(unpacked);
+      const StageId u = nests_.stage(unpacked);
       for (size_t b = p.blocks.size(); b-- > 0;)
         if (extent > p.blocks[b] && extent % p.blocks[b] == 0 && p.blocks[b] > 1) {
           auto [outside, rest] = split(u, inner, p.blocks[b]);
@@ -219,7 +219,7 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
     add(DirectiveKind::jam, {name, ki}, {4});
     add(DirectiveKind::at, {name, kc});
   }
-  if (map >= 0) {
+  if (map) {
     const std::string no = fresh(nname + ".o"), nw = fresh(nname + ".w");
     add(DirectiveKind::split, {map_name, nname, nc, nn}, {share});
     add(DirectiveKind::split, {map_name, nn, no, nw}, {lanes});

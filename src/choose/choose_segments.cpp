@@ -8,7 +8,7 @@ namespace luminal::kernel {
 
 /// Along the lanes a cut takes selects, masks and gathers out of the loops; along another axis it
 /// spares the parts of a choice that is not taken.
-bool DefaultScheduler::worth_segments(int s, const ConeAxis& axis, bool conditions_only) const {
+bool DefaultScheduler::worth_segments(StageId s, const ConeAxis& axis, bool conditions_only) const {
   const std::vector<int64_t> ends = segment_ends(stage(s), axis, conditions_only);
   int64_t largest = 0, begin = 0;
   for (int64_t end : ends) largest = std::max(largest, end - begin), begin = end;
@@ -23,7 +23,7 @@ bool DefaultScheduler::worth_segments(int s, const ConeAxis& axis, bool conditio
 
 /// Elements that share much of what they are computed from (the results of a butterfly) are made
 /// together, and what they share once.
-bool DefaultScheduler::one_body(int s, const ConeAxis& axis, bool shares) {
+bool DefaultScheduler::one_body(StageId s, const ConeAxis& axis, bool shares) {
   constexpr int64_t most_parts = 32;    // that differ
   constexpr double fewest_shared = 1.5; // operations of the parts one by one, for each of all parts together
   const auto parts = int64_t(segment_ends(stage(s), axis, true).size());
@@ -50,7 +50,7 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis, bool shares) {
 /// That is where they share what they are computed from, and where deinterleaved() does not take them:
 /// there are more of them than lanes, or the other axis is read in longer steps, too (parts of complex
 /// numbers).
-bool DefaultScheduler::rows_in_one_body(int s, const ConeAxis& axis) {
+bool DefaultScheduler::rows_in_one_body(StageId s, const ConeAxis& axis) {
   Attempt attempt = begin();
   if (!worth_segments(s, axis, true)) return false;
   const bool shares = one_body(s, axis);
@@ -68,46 +68,46 @@ bool DefaultScheduler::rows_in_one_body(int s, const ConeAxis& axis) {
 }
 
 /// Is a result of the stage contiguous along the axis?
-bool DefaultScheduler::lies_along(int s, const ConeAxis& axis) const {
+bool DefaultScheduler::lies_along(StageId s, const ConeAxis& axis) const {
   return std::ranges::any_of(stage(s).components, [&](const Component& c) {
-    return c.out >= 0 && step_of(nests_.cone, c.out, c.index, axis.symbol) == Step::contiguous;
+    return c.out && step_of(nests_.cone, c.out, c.index, axis.symbol) == Step::contiguous;
   });
 }
 
 /// Of several stages none is cut into segments with loops of their own, which others could not join; elements
 /// of a map are made together all the same.
 void DefaultScheduler::elements_in_one_body() {
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    const Stage& map = stage(int(s));
+  for (const StageId s : nests_.cone.stages.ids()) {
+    const Stage& map = stage(s);
     if (std::ranges::any_of(map.components, [](auto& c) { return c.kind != ComponentKind::map; })) continue;
-    for (const int a : std::vector<int>(map.axes))
+    for (const AxisId a : std::vector<AxisId>(map.axes))
       if (const ConeAxis axis = axis_at(a);
-          !lies_along(int(s), axis) && worth_segments(int(s), axis, true) && one_body(int(s), axis))
+          !lies_along(s, axis) && worth_segments(s, axis, true) && one_body(s, axis))
         break;
   }
 }
 
 void DefaultScheduler::cut_into_segments() {
   if (nests_.cone.stages.size() != 1) return elements_in_one_body();
-  if (stage(0).components.empty()) return;
+  if (stage(first_stage).components.empty()) return;
   // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so
   // that all segments share those.
-  const std::vector<int> axes = stage(0).axes;
+  const std::vector<AxisId> axes = stage(first_stage).axes;
   bool first = true;
   for (size_t a = 0; a < axes.size(); a++) {
     const ConeAxis axis = axis_at(axes[a]);
-    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      const bool lanes = lies_along(int(s), axis);
-      if (first && lanes && rows_in_one_body(int(s), axis)) continue;
-      if (!worth_segments(int(s), axis, !lanes)) continue;
-      const std::string name = stage(int(s)).name;
+    for (StageId s(0); s < nests_.cone.stages.end_id(); s++) {
+      const bool lanes = lies_along(s, axis);
+      if (first && lanes && rows_in_one_body(s, axis)) continue;
+      if (!worth_segments(s, axis, !lanes)) continue;
+      const std::string name = stage(s).name;
       std::vector<std::string> around;
-      for (auto& l : nest(int(s)).loops) {
+      for (auto& l : nest(s).loops) {
         if (l.name == axis.name) break;
         if (l.symbol.is_symbol()) around.push_back(l.name);
       }
       if (!first && (around.empty() || !piece_loops_.at(name).empty())) continue;
-      if (first && !lanes && one_body(int(s), axis)) continue;
+      if (first && !lanes && one_body(s, axis)) continue;
       if (!decisions_.ask_whether(name + "." + axis.name + ".segments", true)) continue;
       const size_t before = nests_.cone.stages.size();
       if (!try_add(DirectiveKind::segments, {name, axis.name},
@@ -115,11 +115,11 @@ void DefaultScheduler::cut_into_segments() {
         continue;
       const size_t made = nests_.cone.stages.size() - before + 1;
       for (size_t p = 0; p < made; p++) {
-        const std::string piece = stage(int(s + p)).name;
+        const std::string piece = stage(s + int(p)).name;
         piece_loops_[piece] = around;
         if (p > 0 && !around.empty()) joined_.insert(piece);
       }
-      s += made - 1;
+      s += int(made) - 1;
     }
     first = piece_loops_.empty();
   }

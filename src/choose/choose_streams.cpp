@@ -22,13 +22,13 @@ constexpr int64_t steps_together = 8;  ///< rows of the weight that pass by side
 } // namespace
 
 /// Of a fold with nothing behind it: why it is another kind of stage, or its axes.
-Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(int s) const {
+Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(StageId s) const {
   const Stage& st = stage(s);
   const auto other = [&](std::string_view why) { return Failure{fmt::format("{}: {}", st.name, why)}; };
   if (!has_fold(st) || st.components.size() != 1) return other("not one fold alone");
   const Component& fold = st.components[0];
-  if (st.monoid || fold.init || fold.out < 0 || !st.domain.is_constant(1) || !st.needed.is_constant(1) ||
-      !st.ordered.empty() || !holes_of(nests_.cone, st).empty() || nest(s).rolling >= 0)
+  if (st.monoid || fold.init || !fold.out || !st.domain.is_constant(1) || !st.needed.is_constant(1) ||
+      !st.ordered.empty() || !holes_of(nests_.cone, st).empty() || nest(s).rolling)
     return other("not a plain sum over whole axes");
   const Contraction c = contraction_of(nests_.cone, st);
   const auto extent = [&](size_t i) -> const Expr& { return axis_at(c.axes[i]).extent; };
@@ -59,7 +59,7 @@ Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(int s) co
     weight = &o;
   }
   if (!weight) return other("no operand varies with the results");
-  for (const int a : stream.rows) {
+  for (const AxisId a : stream.rows) {
     const Expr rows = axis_at(a).extent;
     if (weight->along[size_t(c.position(a))] != Step::none) return other("each row has a weight of its own");
     if (rows.is_constant())
@@ -83,16 +83,15 @@ Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(int s) co
 
 /// The maps right behind the stages `s` .. `end` - 1 that make of each result of theirs one of
 /// their own.
-int DefaultScheduler::maps_behind(int s, int end, const ColumnStream& stream) const {
-  const int stages = int(nests_.cone.stages.size());
-  for (; end < stages; end++) {
+StageId DefaultScheduler::maps_behind(StageId s, StageId end, const ColumnStream& stream) const {
+  for (; nests_.cone.stages.has(end); end++) {
     const Stage& map = stage(end);
-    bool suits = map.ordered.empty() && map.scan_axis < 0 && contains(map.axes, stream.columns) &&
+    bool suits = map.ordered.empty() && !map.scan_axis && contains(map.axes, stream.columns) &&
                  map.axes.size() <= stream.rows.size() + 1;
     for (const Component& c : map.components) suits = suits && c.kind == ComponentKind::map && !c.after;
     bool reads = false;
     visit_loads(map, [&](const FormulaLoad& f) {
-      for (int p = s; p < end; p++)
+      for (StageId p = s; p < end; p++)
         for (const Component& c : stage(p).components)
           if (c.out == f.value) reads = true, suits = suits && c.index == f.index;
     });
@@ -103,7 +102,7 @@ int DefaultScheduler::maps_behind(int s, int end, const ColumnStream& stream) co
 
 /// Names of the stages that take such a schedule, which keep what follows their sums apart.
 void DefaultScheduler::find_column_streams() {
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+  for (const StageId s : nests_.cone.stages.ids()) {
     const auto stream = column_stream(s);
     if (stream && decisions_.ask_whether(stage(s).name + ".columns_stream", true))
       column_streams_.insert(stage(s).name);
@@ -114,10 +113,10 @@ void DefaultScheduler::find_column_streams() {
 
 /// The stage, those behind it with the same rows and columns, and the maps on their results: in
 /// blocks of results whose sums the first cache holds.
-void DefaultScheduler::column_stream_loops(int s) {
+void DefaultScheduler::column_stream_loops(StageId s) {
   const ColumnStream stream = *column_stream(s);
-  int end = s + 1;
-  for (; end < int(nests_.cone.stages.size()) && column_streams_.contains(stage(end).name); end++) {
+  StageId end = s + 1;
+  for (; nests_.cone.stages.has(end) && column_streams_.contains(stage(end).name); end++) {
     const auto next = column_stream(end);
     if (!next || next->columns != stream.columns || next->rows != stream.rows) break;
   }
@@ -139,14 +138,14 @@ void DefaultScheduler::column_stream_loops(int s) {
                     np = nests_.free_name(n + ".p"), nw = nests_.free_name(n + ".w"),
                     nv = nests_.free_name(n + ".v"), nl = nests_.free_name(n + ".l");
   if (!stream.one_of.empty()) row_axis_ = stream.one_of;
-  for (int i = s; i < end; i++) {
+  for (StageId i = s; i < end; i++) {
     const std::string name = stage(i).name;
     std::vector<std::string> order{name, nc}, unrolled{name}, rows;
     add(DirectiveKind::split, {name, n, nc, nn}, {block});
     add(DirectiveKind::split, {name, nn, np, nw}, {unit});
     add(DirectiveKind::split, {name, nw, nv, nl}, {lanes});
     for (const StageLoop& l : nest(i).loops)
-      if (std::ranges::any_of(stream.rows, [&](int a) { return axis_at(a).name == l.name; }))
+      if (std::ranges::any_of(stream.rows, [&](AxisId a) { return axis_at(a).name == l.name; }))
         rows.push_back(l.name);
     if (i - s < products) {
       const ColumnStream own = *column_stream(i);

@@ -32,13 +32,13 @@ constexpr int64_t longest_chain = 1 << 11, block_of_chain = 1 << 9; // additions
 
 /// Of a stage that reads each element once: plain folds over constant axes, nothing that several results
 /// share.
-Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
+Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(StageId s) const {
   const Stage& st = stage(s);
   const auto no = [&](std::string_view why) { return Failure(fmt::format("{}: {}", st.name, why)); };
-  if (!has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty() || !st.domain.is_constant(1) ||
+  if (!has_fold(st) || st.scan_axis || !st.ordered.empty() || !st.domain.is_constant(1) ||
       !nest(s).guards.empty() || reads_windows(s))
     return no("it is more than plain sums");
-  std::vector<int> kept;
+  std::vector<AxisId> kept;
   bool first = true;
   for (const Component& c : st.components) {
     if (c.kind == ComponentKind::map && c.after) continue;
@@ -47,8 +47,8 @@ Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
     kept = c.axes, first = false;
   }
   int64_t results = 1, summed = 1;
-  std::vector<int> reduced;
-  for (const int a : st.axes) {
+  std::vector<AxisId> reduced;
+  for (const AxisId a : st.axes) {
     if (!axis_at(a).extent.is_constant() || axis_at(a).extent.is_constant(0))
       return no("its size is not constant");
     if (!nest(s).find(axis_at(a).name)) return no("it is cut already");
@@ -66,7 +66,7 @@ Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
         if (!load_of(f)) return;
         loads.push_back(&f);
         bool of_sum = false, of_all = true;
-        for (const int a : st.axes) {
+        for (const AxisId a : st.axes) {
           const Step step = step_of(nests_.cone, f, axis_at(a).symbol);
           irregular |= step == Step::irregular;
           of_sum |= contains(reduced, a) && step != Step::none;
@@ -76,7 +76,7 @@ Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
         shared |= of_sum && !of_all;
       });
   if (shared || irregular || !reads) return no("several results share what they read");
-  const auto contiguous = [&](int a) {
+  const auto contiguous = [&](AxisId a) {
     return !axis_at(a).extent.is_constant(1) && std::ranges::all_of(loads, [&](const Formula* f) {
       const Step step = step_of(nests_.cone, *f, axis_at(a).symbol);
       return step == Step::contiguous || step == Step::none;
@@ -85,14 +85,14 @@ Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
     });
   };
   LongSum sum;
-  int columns = -1;
-  for (const int a : st.axes)
+  AxisId columns;
+  for (const AxisId a : st.axes)
     if (contiguous(a)) columns = a;
   // The longest axis of the sum: of those that lie apart the outermost.
-  for (const int a : reduced)
-    if (sum.axis < 0 || axis_at(a).extent.value() > axis_at(sum.axis).extent.value()) sum.axis = a;
+  for (const AxisId a : reduced)
+    if (!sum.axis || axis_at(a).extent.value() > axis_at(sum.axis).extent.value()) sum.axis = a;
   const int64_t length = axis_at(sum.axis).extent.value();
-  const bool across = columns >= 0 && contains(kept, columns);
+  const bool across = columns && contains(kept, columns);
   const int64_t width = across ? axis_at(columns).extent.value() : 1;
   int64_t distributed = results / width; // what other loops give the workers
   if (across && !st.monoid) {
@@ -120,7 +120,7 @@ Result<DefaultScheduler::LongSum> DefaultScheduler::long_sum(int s) const {
 /// Of a cone that is one sum. Adds the parts, and the loops of a sum of neighbours.
 bool DefaultScheduler::sum_in_parts() {
   if (nests_.cone.stages.size() != 1) return false;
-  constexpr int s = 0;
+  constexpr StageId s(0);
   const std::string name = stage(s).name;
   const Result<LongSum> found = long_sum(s);
   if (!found && debug_level() >= 2) log_debug("{}: no sum in parts: {}", original_.name, found.error());
@@ -141,7 +141,7 @@ bool DefaultScheduler::sum_in_parts() {
     return false;
   }
   // The neighbours' columns are one row.
-  const std::string beside = nests_.cone.axes[nests_.cone.axes.size() - 3].name; // its first one: the parts
+  const std::string beside = nests_.cone.axes[nests_.cone.axes.end_id() - 3].name; // its first one: the parts
   std::vector<std::string> order{name};
   std::vector<std::string> last;
   for (const StageLoop& l : nest(s).loops)
@@ -167,12 +167,12 @@ bool DefaultScheduler::sum_in_parts() {
 }
 
 /// A sum of tiles of which no result is read, as a mask hides them all, is not made.
-void DefaultScheduler::skip_hidden_tiles(int s) {
+void DefaultScheduler::skip_hidden_tiles(StageId s) {
   const Stage& st = stage(s);
   const auto conditions = result_conditions(st);
   if (conditions.empty() || on_tiles(s)) return;
   std::vector<std::pair<Expr, double>> axes;
-  for (int a : st.axes) {
+  for (AxisId a : st.axes) {
     const int64_t points = axis_at(a).extent.range().high;
     axes.emplace_back(axis_at(a).symbol, points == unbounded_high ? double(1 << 20) : double(points));
   }
@@ -192,9 +192,9 @@ void DefaultScheduler::skip_hidden_tiles(int s) {
 
 /// Sums whose additions form a longer chain are made in blocks. A chain goes through the serial loops of
 /// the sum: lanes and bodies that are written out have accumulators of their own.
-void DefaultScheduler::blocked_sums(int s) {
+void DefaultScheduler::blocked_sums(StageId s) {
   const Stage& st = stage(s);
-  if (st.monoid || st.scan_axis >= 0 || !has_fold(st) || nest(s).cascade != 0 || on_tiles(s)) return;
+  if (st.monoid || st.scan_axis || !has_fold(st) || nest(s).cascade != 0 || on_tiles(s)) return;
   for (const Component& c : st.components)
     if (c.kind == ComponentKind::fold && (c.op != Op::add || !is_float(c.dtype))) return;
   int64_t in_tile = 1, all = 1, block = 0;

@@ -11,7 +11,7 @@ namespace luminal::kernel {
 
 /// Kept loops along which one load of a fold's body moves and another one does not, though it
 /// varies with the reduction: it is used again.
-std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::string& lanes,
+std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(StageId s, const std::string& lanes,
                                                              const std::vector<std::string>& common) const {
   constexpr int64_t most = int64_t{1} << 40;
   std::vector<Row> rows;
@@ -19,7 +19,7 @@ std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::s
     if (!l.symbol.is_symbol() || l.name == lanes || loop_reduces(s, l) || contains(common, l.name)) continue;
     bool again = false, moves = false;
     Row row{l.name, trips(l), l.extent.is_constant()};
-    std::set<int> values;
+    std::set<ValueId> values;
     std::vector<const FormulaLoad*> known; // what two folds read at one place is read once
     for (auto& c : stage(s).components) {
       if (c.kind != ComponentKind::fold) continue;
@@ -65,7 +65,7 @@ std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::s
 /// Lanes along the reduction: groups of rows of both operands, each sum in a chain of its own. The
 /// chains do not depend on how many rows there are, so a row has the same bits whatever stands
 /// beside it.
-void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget,
+void DefaultScheduler::dot_tile(StageId s, const std::string& lanes, std::vector<Row> rows, int64_t budget,
                                 Tile& tile) {
   // Many known rows (weights) first.
   std::ranges::stable_sort(
@@ -165,7 +165,8 @@ void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row
 
 /// Lanes along rows of a weight that are neighbours: every vector of it is brought and
 /// unpacked once for as many rows of the other operand as fit, and those come from a cache.
-void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile) {
+void DefaultScheduler::weight_tile(StageId s, const Row* other, const Row& vectors, int64_t budget,
+                                   Tile& tile) {
   const Row row = other ? *other : Row{{}, 1, true};
   // Where nothing is unpacked, each vector is multiplied as it is read, and a square tile has the
   // fewest loads.
@@ -239,7 +240,7 @@ void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, 
 /// Where the vectors of one tile (`bytes` along the whole sum) would fill the second cache, rows by
 /// the dozen go through a piece of them after the other. Then the weights come from memory once,
 /// and the results stay in the first cache meanwhile. The order of the sum is the same.
-bool DefaultScheduler::sum_in_parts(int s, int64_t bytes, Tile& tile) {
+bool DefaultScheduler::sum_in_parts(StageId s, int64_t bytes, Tile& tile) {
   const Stage& st = stage(s);
   if (bytes <= limits_.l2 / 8 || std::ranges::any_of(st.components, [](auto& c) { return c.after; }))
     return false;
@@ -259,8 +260,8 @@ bool DefaultScheduler::sum_in_parts(int s, int64_t bytes, Tile& tile) {
 
 /// Does one array hold several fields of blocks (codes and scales), through which the sum goes
 /// along different loops?
-bool DefaultScheduler::reads_fields(int s) const {
-  std::map<int, std::set<std::vector<bool>>> ways; // by value: which summed loops move a load
+bool DefaultScheduler::reads_fields(StageId s) const {
+  std::map<ValueId, std::set<std::vector<bool>>> ways; // by value: which summed loops move a load
   visit_loads(stage(s), [&](const FormulaLoad& f) {
     if (value_at(f.value).role != ValueRole::input) return;
     std::vector<bool> moves;
@@ -275,7 +276,7 @@ bool DefaultScheduler::reads_fields(int s) const {
 /// What comes from memory along the lanes is asked for two kilobytes ahead: far enough for rows
 /// that are multiplied slowly; further ahead, the processor's own guesses and these requests are
 /// two streams in each other's way.
-void DefaultScheduler::prefetch_stream(int s, const std::string& lanes,
+void DefaultScheduler::prefetch_stream(StageId s, const std::string& lanes,
                                        const std::vector<std::string>& reduced, bool row) {
   const Expr lane = nest(s).find(lanes)->symbol;
   struct Use {
@@ -283,7 +284,7 @@ void DefaultScheduler::prefetch_stream(int s, const std::string& lanes,
         loops; // the innermost reduced ones along which its loads move, by place; how many loads
     std::set<Expr, ExprLess> places; // that are read in each trip of them
   };
-  std::map<int, Use> uses; // by value
+  std::map<ValueId, Use> uses; // by value
   visit_loads(stage(s), [&](const FormulaLoad& f) {
     if (value_at(f.value).role != ValueRole::input) return;
     const std::vector<Expr> at = over_loops(nest(s), f.index);
@@ -328,12 +329,12 @@ void DefaultScheduler::prefetch_stream(int s, const std::string& lanes,
 
 /// Windows with steps of several that come from memory, in loads that overlap in every line: too
 /// many requests for the processor to see the rows. Those of later tiles are asked for.
-void DefaultScheduler::prefetch_windows(int s, const std::string& lanes, const std::string& tiles,
+void DefaultScheduler::prefetch_windows(StageId s, const std::string& lanes, const std::string& tiles,
                                         const std::string& inner) {
   if (!reads_windows(s)) return;
   const Expr lane = nest(s).find(lanes)->symbol, tile = nest(s).find(tiles)->symbol,
              step = nest(s).find(inner)->symbol;
-  std::set<int> values;
+  std::set<ValueId> values;
   visit_loads(stage(s), [&](const FormulaLoad& f) {
     if (value_at(f.value).role != ValueRole::input) return;
     const std::vector<Expr> at = over_loops(nest(s), f.index);
@@ -350,19 +351,19 @@ void DefaultScheduler::prefetch_windows(int s, const std::string& lanes, const s
         bytes_read(s, f.value, tiles).second > limits_.l2)
       values.insert(f.value);
   });
-  for (int value : values) prefetch_value(s, value, {tiles, inner}, 4, {0, 2, 8});
+  for (ValueId value : values) prefetch_value(s, value, {tiles, inner}, 4, {0, 2, 8});
 }
 
 /// Does a fold read places that vary with kept and summed axes at once?
-bool DefaultScheduler::reads_windows(int s) const {
-  const std::vector<int> reduced = reduced_axes(stage(s));
+bool DefaultScheduler::reads_windows(StageId s) const {
+  const std::vector<AxisId> reduced = reduced_axes(stage(s));
   bool windows = false;
   for (auto& c : stage(s).components) {
     if (c.kind != ComponentKind::fold) continue;
     visit_loads(c.body, [&](const FormulaLoad& f) {
       for (Expr e : f.index) {
         bool sums = false, keeps = false;
-        for (int a : stage(s).axes)
+        for (AxisId a : stage(s).axes)
           if (depends_on(e, axis_at(a).symbol)) (contains(reduced, a) ? sums : keeps) = true;
         windows |= sums && keeps;
       }
@@ -374,7 +375,7 @@ bool DefaultScheduler::reads_windows(int s) const {
 /// The sum goes forward and backward by turns between parts of the weight, two kilobytes of each at
 /// a time: while it is at one, the processor's prefetcher brings the next lines of the others. (1.1
 /// to 1.2 x a single stream; rows beside each other are half as fast.)
-void DefaultScheduler::to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept,
+void DefaultScheduler::to_and_fro(StageId s, const Tile& tile, std::vector<std::string>& kept,
                                   std::vector<std::string>& reduced) {
   constexpr int64_t most = 2560; // bytes of a piece
   std::erase(kept, tile.far);
@@ -402,10 +403,10 @@ void DefaultScheduler::to_and_fro(int s, const Tile& tile, std::vector<std::stri
   reduced.insert(reduced.begin(), tile.far);
 }
 
-DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& lanes,
+DefaultScheduler::Tile DefaultScheduler::choose_tile(StageId s, const std::string& lanes,
                                                      const std::vector<std::string>& common) {
   Tile tile;
-  if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
+  if (stage(s).monoid || stage(s).scan_axis) return tile;
   bool across = loop_reduces(s, *nest(s).find(lanes));
   int folds = 0;
   for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
@@ -429,7 +430,7 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& l
     if (nest(s).loops[l + 1].name == lanes && !loop_reduces(s, nest(s).loops[l]) &&
         nest(s).loops[l].symbol.is_symbol()) {
       // Only the outer part of the lanes' own axis.
-      for (int a : stage(s).axes) {
+      for (AxisId a : stage(s).axes) {
         Expr axis = axis_at(a).symbol;
         if (depends_on_loop(nest(s), axis, nest(s).loops[l]) &&
             depends_on_loop(nest(s), axis, nest(s).loops[l + 1]))

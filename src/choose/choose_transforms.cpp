@@ -18,23 +18,23 @@ bool is_short(const ConeAxis& axis) {
 
 } // namespace
 
-/// The kept axis of the matrix that a fold multiplies with; -1: it is not such a fold.
-int DefaultScheduler::matrix_axis(int s) const {
+/// The kept axis of the matrix that a fold multiplies with; none: it is not such a fold.
+AxisId DefaultScheduler::matrix_axis(StageId s) const {
   const Stage& st = stage(s);
   if (st.monoid || st.components.size() != 1 || st.components[0].kind != ComponentKind::fold ||
       st.components[0].op != Op::add || st.components[0].init)
-    return -1;
-  int reduced = -1, kept = -1;
-  for (int a : st.axes) {
+    return {};
+  AxisId reduced, kept;
+  for (AxisId a : st.axes) {
     if (contains(st.components[0].axes, a)) continue;
-    if (reduced >= 0 || !is_short(axis_at(a))) return -1;
+    if (reduced || !is_short(axis_at(a))) return {};
     reduced = a;
   }
-  if (reduced < 0) return -1;
+  if (!reduced) return {};
   visit(st.components[0].body, [&](const Formula& f) {
     const auto* index = f.as<FormulaIndex>();
     if (!index || f.dtype == DType::boolean || !depends_on(index->value, axis_at(reduced).symbol)) return;
-    for (int a : st.components[0].axes)
+    for (AxisId a : st.components[0].axes)
       if (is_short(axis_at(a)) && depends_on(index->value, axis_at(a).symbol)) kept = a;
   });
   return kept;
@@ -44,13 +44,13 @@ int DefaultScheduler::matrix_axis(int s) const {
 /// kernel is something else, and nothing has changed.
 bool DefaultScheduler::transforms() {
   const size_t folds = size_t(std::ranges::count_if(nests_.cone.stages, [](const Stage& st) {
-    return has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty();
+    return has_fold(st) || st.scan_axis || !st.ordered.empty();
   }));
   std::vector<std::string> chain;
   std::vector<std::string> short_axes;
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
-    if (const int axis = matrix_axis(int(s)); axis >= 0) {
-      chain.push_back(stage(int(s)).name);
+  for (const StageId s : nests_.cone.stages.ids())
+    if (const AxisId axis = matrix_axis(s); axis) {
+      chain.push_back(stage(s).name);
       short_axes.push_back(axis_at(axis).name);
     }
   if (chain.empty() || chain.size() != folds || !decisions_.ask_whether("transforms", true)) return false;
@@ -72,7 +72,7 @@ bool DefaultScheduler::transforms() {
       return refuse_all();
   for (const std::string& name : chain) add(DirectiveKind::unfold, {name});
   for (size_t k = 0; k + 1 < chain.size(); k++) {
-    const int made = stage(nests_.stage(chain[k])).components[0].out;
+    const ValueId made = stage(nests_.stage(chain[k])).components[0].out;
     if (!try_add(DirectiveKind::inline_, {value_at(made).name})) return refuse_all();
   }
   const std::string name = chain.back();
@@ -80,23 +80,23 @@ bool DefaultScheduler::transforms() {
     if (!try_add(DirectiveKind::segments, {name, axis}, {2})) return refuse_all();
 
   const std::vector<std::string> common = common_loops();
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    const std::string here = stage(int(s)).name;
+  for (const StageId s : nests_.cone.stages.ids()) {
+    const std::string here = stage(s).name;
     if (here == name)
-      transform_loops(int(s), common);
+      transform_loops(s, common);
     else {
-      if (common.empty()) merge_neighbours(int(s), common);
-      loops(int(s), common);
+      if (common.empty()) merge_neighbours(s, common);
+      loops(s, common);
     }
   }
-  for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
-    add(DirectiveKind::at, {stage(int(s)).name, common.back()});
+  for (StageId s = first_stage + 1; s < nests_.cone.stages.end_id() && !common.empty(); s++)
+    add(DirectiveKind::at, {stage(s).name, common.back()});
   streams();
   return true;
 }
 
 /// Lanes along the last loop, where its trips leave few lanes idle; loops over a few points are joined first.
-void DefaultScheduler::transform_loops(int s, const std::vector<std::string>& common) {
+void DefaultScheduler::transform_loops(StageId s, const std::vector<std::string>& common) {
   const std::string name = stage(s).name;
   const auto own = [&] {
     std::vector<std::string> out;

@@ -1,5 +1,6 @@
 // choose/choose_transposed.cpp -- the default schedule of products over several summed axes where
 // the rows of both operands run along the sum: gradients of a convolution's weights.
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace luminal::kernel {
 /// Lanes go along one operand's kept axis: panels of it are transposed as they are copied, for the
 /// whole sum. The other operand is read where it lies, or where copy_padded() copied it: windows of it
 /// overlap, and the rows of a register tile are those of a window first.
-bool DefaultScheduler::transposed_panels(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::transposed_panels(StageId s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   const std::vector<const Formula*> both = factors(s);
   if (both.empty() || !common.empty() || !st.domain.is_constant(1)) return false;
@@ -42,27 +43,28 @@ bool DefaultScheduler::transposed_panels(int s, const std::vector<std::string>& 
   if (depth.size() < 2 || reduced_axes(st).size() < 2) return false;
   const auto axis_of = [&](const StageLoop& l) {
     const auto found = std::ranges::find(nests_.cone.axes, l.symbol, &ConeAxis::symbol);
-    return found == nests_.cone.axes.end() ? -1 : int(found - nests_.cone.axes.begin());
+    return found == nests_.cone.axes.end() ? AxisId() : AxisId(found - nests_.cone.axes.begin());
   };
   const auto written = [&](const StageLoop& l) {
     return std::ranges::all_of(st.components, [&](auto& c) {
-      return c.out < 0 ||
+      return !c.out ||
              step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol) == Step::contiguous;
     });
   };
   // The panels' operand has one kept axis, along which the results are contiguous, if there is a
   // choice; its rows run along a summed one.
-  int panel = -1;
+  std::optional<int> found;
   for (int load : {0, 1}) {
     if (kept[load].size() != 1 || kept[1 - load].empty()) continue;
     const StageLoop& n = *kept[load][0];
-    if (trips(n) < limits_.lanes || axis_of(n) < 0 || side_by_side(load, n) ||
+    if (trips(n) < limits_.lanes || !axis_of(n) || side_by_side(load, n) ||
         value_at(loads[size_t(load)]->value).role == ValueRole::interior ||
         std::ranges::none_of(depth, [&](auto* l) { return side_by_side(load, *l); }))
       continue;
-    if (panel < 0 || written(n)) panel = load;
+    if (!found || written(n)) found = load;
   }
-  if (panel < 0) return false;
+  if (!found) return false;
+  const int panel = *found;
   const StageLoop n = *kept[panel][0];
   std::vector<StageLoop> rows;
   int64_t uses = 1, deep = 1;
@@ -108,12 +110,12 @@ bool DefaultScheduler::transposed_panels(int s, const std::vector<std::string>& 
   size_t run = 0;                // the first of those that are one run of memory
   for (Expr e : loads[size_t(panel)]->index) {
     if (e.is_constant()) continue;
-    const auto axis = plain_axis(nests_.cone, e);
+    const AxisId axis = plain_axis(nests_.cone, e);
     if (!axis) return false;
-    if (*axis == axis_of(n))
+    if (axis == axis_of(n))
       run = axes.size();
     else
-      axes.push_back(axis_at(*axis).name);
+      axes.push_back(axis_at(axis).name);
   }
   if (run == axes.size() || !try_add(DirectiveKind::stage, {value, copy})) return false;
   s++;
@@ -186,7 +188,7 @@ bool DefaultScheduler::lies_across(const FormulaLoad& f, const Tuple& t) const {
 /// in a copy of the tile.
 void DefaultScheduler::transpose_tiles(const Tuple& t) {
   std::vector<std::string> values;
-  for (int s = 0; s <= t.stage; s++)
+  for (StageId s(0); s <= t.stage; s++)
     visit_loads(stage(s), [&](const FormulaLoad& f) {
       if (!lies_across(f, t)) return;
       if (const std::string& name = value_at(f.value).name; !contains(values, name)) values.push_back(name);

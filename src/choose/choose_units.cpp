@@ -13,15 +13,15 @@ namespace luminal::kernel {
 /// words before. Without `copies` nothing else moves.
 void DefaultScheduler::units(bool copies) {
   for (const std::string& unit : limits_.units)
-    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      const std::string name = stage(int(s)).name;
-      if (!has_fold(stage(int(s)))) continue;
+    for (StageId s(0); s < nests_.cone.stages.end_id(); s++) {
+      const std::string name = stage(s).name;
+      if (!has_fold(stage(s))) continue;
       const size_t before = nests_.cone.stages.size();
-      const auto p = windowed_product(nests_.cone, stage(int(s)));
+      const auto p = windowed_product(nests_.cone, stage(s));
       if (p && bits(p->x->dtype) < 32) {
         const bool made = copies && fallback_ == Fallback::full && few_axis_.empty() && !is_tile_unit(unit) &&
                           words_of_values(name, unit);
-        s += nests_.cone.stages.size() - before;
+        s += int(nests_.cone.stages.size() - before);
         // Copies of windows in words hold each element as often as windows overlap.
         if (made || (p->window && is_float(p->x->dtype) &&
                      p->depth * p->rows * p->run * p->images * 2 > limits_.l3 / 2))
@@ -29,13 +29,14 @@ void DefaultScheduler::units(bool copies) {
       }
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {
-        if (moves && few_axis_.empty() && words_in_tiles(name, unit)) s += nests_.cone.stages.size() - before;
+        if (moves && few_axis_.empty() && words_in_tiles(name, unit))
+          s += int(nests_.cone.stages.size() - before);
         continue;
       }
       if (!try_add(DirectiveKind::unit, {name, unit}) && !(moves && copied_words(name, unit))) continue;
       // A sum that begins from what fills no word: its rows lie at odd places, and words of them
       // are not put into lanes by a copy.
-      if (!copies && stage(int(s)).components[0].init) {
+      if (!copies && stage(s).components[0].init) {
         schedule_.directives.pop_back();
         nests_ = apply(original_, schedule_);
         continue;
@@ -46,18 +47,18 @@ void DefaultScheduler::units(bool copies) {
         nests_ = apply(original_, schedule_);
         continue;
       }
-      s += made;
-      const Component& c = stage(int(s)).components[0];
-      if (c.kind != ComponentKind::map || c.out < 0) continue;
+      s += int(made);
+      const Component& c = stage(s).components[0];
+      if (c.kind != ComponentKind::map || !c.out) continue;
       if (copies && try_add(DirectiveKind::inline_, {value_at(c.out).name})) s--;
     }
 }
 
 /// Is the stage a copy in words for the next one, the only one?
-bool DefaultScheduler::copies_words(int s) const {
-  if (s + 1 >= int(nests_.cone.stages.size()) || stage(s).components.size() != 1) return false;
-  const int value = stage(s).components[0].out;
-  if (value < 0 || nests_.readers(value) != std::vector<int>{s + 1}) return false;
+bool DefaultScheduler::copies_words(StageId s) const {
+  if (s + 1 >= nests_.cone.stages.end_id() || stage(s).components.size() != 1) return false;
+  const ValueId value = stage(s).components[0].out;
+  if (!value || nests_.readers(value) != std::vector<StageId>{s + 1}) return false;
   return std::ranges::any_of(schedule_.directives, [&](const Directive& d) {
     return d.kind == DirectiveKind::unit && d.words.size() > 2 &&
            std::find(d.words.begin() + 2, d.words.end(), value_at(value).name) != d.words.end();
@@ -69,7 +70,7 @@ bool DefaultScheduler::is_tile_unit(const std::string& unit) {
   return described && described->tiles;
 }
 
-bool DefaultScheduler::on_tiles(int s) const {
+bool DefaultScheduler::on_tiles(StageId s) const {
   return std::ranges::any_of(schedule_.directives, [&](const Directive& d) {
     return d.kind == DirectiveKind::unit && d.words[0] == stage(s).name && is_tile_unit(d.words[1]);
   });
@@ -83,7 +84,7 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
   if (tile.n != limits_.lanes ||
       !try_add(DirectiveKind::unit, {name, unit, nests_.free_name(name + ".words")}))
     return false;
-  const int s = nests_.stage(name);
+  const StageId s = nests_.stage(name);
   const std::optional<Product> p = product(s, {});
   const bool suits = p && !p->cut && copies_words(s - 1) && stage(s - 1).components[0].out == p->value &&
                      p->panels.empty() && p->outer.empty() && p->more_rows.empty() && !p->across &&
@@ -95,27 +96,27 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
 }
 
 /// Does the other operand lie in panels?
-bool DefaultScheduler::has_panels(int s, const WindowedProduct& p) const {
+bool DefaultScheduler::has_panels(StageId s, const WindowedProduct& p) const {
   return std::ranges::any_of(
-      p.outputs, [&](int a) { return !blocks_of(nests_.cone, stage(s), axis_at(a).symbol).empty(); });
+      p.outputs, [&](AxisId a) { return !blocks_of(nests_.cone, stage(s), axis_at(a).symbol).empty(); });
 }
 
 /// Is it a single panel, or rows of a transposed weight, while no epilogue reads rows of the results?
-bool DefaultScheduler::lies_beside(int s, const WindowedProduct& p) const {
+bool DefaultScheduler::lies_beside(StageId s, const WindowedProduct& p) const {
   if (along_rows(s, p)) return false;
-  return std::ranges::any_of(p.outputs, [&](int a) {
+  return std::ranges::any_of(p.outputs, [&](AxisId a) {
     const Expr axis = axis_at(a).symbol;
     const auto& out = stage(s).components[0];
     return step_of(nests_.cone, *p.w, axis) == Step::contiguous &&
            axis_at(a).extent.value() >= limits_.lanes &&
-           (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
+           (!out.out || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
   });
 }
 
 /// Do the last two of its kept axes lie inside of what is summed?
 bool DefaultScheduler::is_image(const WindowedProduct& p) const {
   if (p.kept.size() < 2 || p.summed.empty() || p.step != Step::contiguous) return false;
-  const auto place = [&](int a) {
+  const auto place = [&](AxisId a) {
     const auto reads = [&](Expr e) { return e == axis_at(a).symbol; };
     const std::span<const Expr> index = index_of(*p.x);
     return std::ranges::find_if(index, reads) - index.begin();
@@ -131,7 +132,7 @@ bool DefaultScheduler::words_of_values(const std::string& name, const std::strin
     words.push_back(nests_.free_name(name + side));
     Attempt attempt = begin();
     if (!try_add(DirectiveKind::unit_of_values, words)) continue;
-    const int s = nests_.stage(name);
+    const StageId s = nests_.stage(name);
     const auto p = windowed_product(nests_.cone, stage(s));
     const auto padded = [&] {
       const WindowWays ways = window_ways(*p, limits_);
@@ -155,15 +156,15 @@ bool DefaultScheduler::copied_words(const std::string& name, const std::string& 
     words.push_back(nests_.free_name(name + side));
     Attempt attempt = begin();
     if (!try_add(DirectiveKind::unit, words)) continue;
-    const int s = nests_.stage(name);
+    const StageId s = nests_.stage(name);
     bool suits = true;
-    const std::vector<int> reduced = reduced_axes(stage(s));
-    const auto is_reduced = [&](int a) { return std::ranges::find(reduced, a) != reduced.end(); };
+    const std::vector<AxisId> reduced = reduced_axes(stage(s));
+    const auto is_reduced = [&](AxisId a) { return std::ranges::find(reduced, a) != reduced.end(); };
     for (size_t c = 2; c < words.size(); c++) {
       const ConeValue& copy = value_at(nests_.value(words[c]));
       int64_t uses = 1, bytes = 4;
       bool batches = false; // each has a copy of its own
-      for (int a : stage(s).axes) {
+      for (AxisId a : stage(s).axes) {
         const ConeAxis& axis = axis_at(a);
         suits = suits && axis.extent.is_constant();
         if (!suits) break;

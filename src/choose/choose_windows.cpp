@@ -16,8 +16,8 @@ std::vector<Expr> axes_in_order(const Cone& cone, const Stage& st, const std::ve
   std::vector<Expr> out;
   for (Expr e : index)
     for (const bool kept : {true, false})
-      for (int a : st.axes)
-        if (const Expr symbol = cone.axes[size_t(a)].symbol;
+      for (AxisId a : st.axes)
+        if (const Expr symbol = cone.axes[a].symbol;
             symbol.is_symbol() && depends_on(e, symbol) && contains(st.components[0].axes, a) == kept)
           out.push_back(symbol);
   return out;
@@ -38,7 +38,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     const FormulaLoad &x = *load_of(first), &w = *load_of(second);
     // (A load of words is not a node of the graph and has no name.)
     const auto named = converted.find(&first);
-    const bool words = first.dtype == DType::u32 && cone.values[size_t(x.value)].dtype == DType::u32;
+    const bool words = first.dtype == DType::u32 && cone.values[x.value].dtype == DType::u32;
     if (named == converted.end() && !words) continue;
     WindowedProduct p;
     p.x = &first, p.w = &second;
@@ -46,8 +46,8 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     if (const auto other = converted.find(&second); other != converted.end())
       p.other_origin = other->second->origin;
     bool suits = true;
-    for (int a : st.axes) {
-      const ConeAxis& axis = cone.axes[size_t(a)];
+    for (AxisId a : st.axes) {
+      const ConeAxis& axis = cone.axes[a];
       if (!axis.symbol.is_symbol()) continue;
       if (!axis.extent.is_constant()) suits = false;
       const int64_t n = suits ? axis.extent.value() : 1;
@@ -66,23 +66,23 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     // are converted before another one reads them has no plain indices.)
     const auto lies_along = [&](const std::vector<Expr>& at) {
       for (Expr e : at)
-        for (size_t a = 0; a < cone.axes.size(); a++) {
+        for (const AxisId a : cone.axes.ids()) {
           if (cone.axes[a].symbol != e) continue;
-          const bool kept = contains(st.components[0].axes, int(a));
-          (kept ? p.kept : p.summed).push_back(int(a));
+          const bool kept = contains(st.components[0].axes, a);
+          (kept ? p.kept : p.summed).push_back(a);
         }
     };
     if (!words) lies_along(named->second->at);
     if (p.kept.empty()) p.summed.clear(), lies_along(axes_in_order(cone, st, x.index));
     if (!suits || p.kept.empty()) continue;
-    p.run = cone.axes[size_t(p.kept.back())].extent.value();
-    p.rows = p.kept.size() < 2 ? 1 : cone.axes[size_t(p.kept[p.kept.size() - 2])].extent.value();
-    for (size_t k = 0; k + 2 < p.kept.size(); k++) p.images *= cone.axes[size_t(p.kept[k])].extent.value();
+    p.run = cone.axes[p.kept.back()].extent.value();
+    p.rows = p.kept.size() < 2 ? 1 : cone.axes[p.kept[p.kept.size() - 2]].extent.value();
+    for (size_t k = 0; k + 2 < p.kept.size(); k++) p.images *= cone.axes[p.kept[k]].extent.value();
     for (size_t k = 0; k + 2 < p.kept.size(); k++) {
-      if (!contains(x.index, cone.axes[size_t(p.kept[k])].symbol)) break;
+      if (!contains(x.index, cone.axes[p.kept[k]].symbol)) break;
       p.batches.push_back(p.kept[k]);
     }
-    p.step = step_of(cone, x.value, x.index, cone.axes[size_t(p.kept.back())].symbol);
+    p.step = step_of(cone, x.value, x.index, cone.axes[p.kept.back()].symbol);
     p.window = !x.guard.is_constant(1) ||
                std::ranges::any_of(x.index, [](Expr e) { return symbols_of(e).size() > 1; });
     if (!found || (p.window && !found->window)) found = std::move(p);
@@ -98,14 +98,13 @@ int64_t bytes_of(const ConeValue& value) {
 }
 
 /// Has a loop of the stage lanes as all lies (vector_loop)?
-bool has_lanes(const Nests& nests, int s) {
-  const std::vector<int> reduced = reduced_axes(nests.cone.stages[size_t(s)]);
-  return std::ranges::any_of(nests.stages[size_t(s)].loops, [&](const StageLoop& l) {
+bool has_lanes(const Nests& nests, StageId s) {
+  const std::vector<AxisId> reduced = reduced_axes(nests.cone.stages[s]);
+  return std::ranges::any_of(nests.stages[s].loops, [&](const StageLoop& l) {
     if (!l.symbol.is_symbol() || (l.extent.is_constant() && l.extent.value() < 4)) return false;
     const AxisUse use = use_along(nests, s, l.symbol);
-    const bool reduces = std::ranges::any_of(reduced, [&](int a) {
-      return depends_on_loop(nests.stages[size_t(s)], nests.cone.axes[size_t(a)].symbol, l);
-    });
+    const bool reduces = std::ranges::any_of(
+        reduced, [&](AxisId a) { return depends_on_loop(nests.stages[s], nests.cone.axes[a].symbol, l); });
     const bool near = use.near > 0 && (reduces || !use.store_contiguous);
     return use.contiguous > 0 && use.strided + use.irregular == 0 && !near;
   });
@@ -118,7 +117,7 @@ bool takes_padded_copy(const Cone& cone, const WindowedProduct& p) {
   if (!may_pad(p)) return false;
   try {
     Nests nests(cone);
-    kernel::padded_copy(nests, cone.values[size_t(load_of(*p.x)->value)].name, nests.free_name("frame"));
+    kernel::padded_copy(nests, cone.values[load_of(*p.x)->value].name, nests.free_name("frame"));
   } catch (const ScheduleFailure&) {
     return false;
   }
@@ -160,7 +159,7 @@ WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
 
 /// The copies of all images at once where they are smaller than the other operand: that comes from
 /// memory once then, not once for each of them.
-bool DefaultScheduler::images_inside(int s, const WindowedProduct& p, int64_t bytes) {
+bool DefaultScheduler::images_inside(StageId s, const WindowedProduct& p, int64_t bytes) {
   const int64_t other = p.uses * p.depth * 4;
   return bytes < other && other > limits_.l2 / 2 &&
          ask(s, "images_inside", share_of(p.uses, 4 * limits_.lanes * limits_.threads) > 0.95, {0, 1});
@@ -169,17 +168,17 @@ bool DefaultScheduler::images_inside(int s, const WindowedProduct& p, int64_t by
 /// The operand is copied once with the zeros around it, and windows are shifted views of that: no
 /// condition is left in the loops, and nothing is copied as often as windows overlap. Rows that are
 /// read in steps of several are taken apart, so that lanes read side by side.
-bool DefaultScheduler::copy_padded(int s, const WindowedProduct& p, bool across) {
+bool DefaultScheduler::copy_padded(StageId s, const WindowedProduct& p, bool across) {
   if (!may_pad(p)) return false;
   const WindowWays ways = window_ways(p, limits_);
   if (!ask(s, "padded_copy", across || ways.padded > ways.copied, {0, 1})) return false;
-  const auto name = [&](int a) { return axis_at(a).name; };
+  const auto name = [&](AxisId a) { return axis_at(a).name; };
   const std::string product = stage(s).name, value = value_at(load_of(*p.x)->value).name,
                     copy = nests_.free_name(value + ".frame");
-  const auto extent = [&](int a) { return axis_at(a).extent.value(); };
+  const auto extent = [&](AxisId a) { return axis_at(a).extent.value(); };
   std::vector<std::string> images, shared;
   int64_t image_count = 1;
-  for (int a : p.batches) images.push_back(name(a)), image_count *= extent(a);
+  for (AxisId a : p.batches) images.push_back(name(a)), image_count *= extent(a);
   const bool by_image = image_count > 1 && share_of(image_count, limits_.threads) > 0.95;
   if (by_image) shared = images;
   // Lanes go along the run of the results, which need not be the operand's last dimension (images
@@ -198,7 +197,7 @@ bool DefaultScheduler::copy_padded(int s, const WindowedProduct& p, bool across)
   if (across && p.batches.size() + 1 < p.kept.size()) {
     // Blocks of rows, each copied by the worker that reads it: what another core has just written
     // comes slowest. Each of them meets all of the other operand then, which nobody writes.
-    const int outermost = p.kept[p.batches.size()];
+    const AxisId outermost = p.kept[p.batches.size()];
     const bool rows_of_run = outermost == p.kept[p.kept.size() - 2];
     const int64_t all = extent(outermost);
     std::vector<int64_t> options;
@@ -228,17 +227,17 @@ bool DefaultScheduler::copy_padded(int s, const WindowedProduct& p, bool across)
   const ConeValue made = nests_.cone.values.back();
   std::vector<std::string> words{copy, shared.empty() ? "root" : shared.back()}, outer{stage(s).name};
   std::vector<std::string> summed; // along which nothing else moves
-  const int innermost = made.axes[made.axes.size() - dims + along];
-  for (int a : made.axes) {
-    if (a < 0 || a == innermost) continue;
+  const AxisId innermost = made.axes[made.axes.size() - dims + along];
+  for (AxisId a : made.axes) {
+    if (!a || a == innermost) continue;
     if (!contains(shared, name(a))) (across && contains(p.summed, a) ? summed : words).push_back(name(a));
     outer.push_back(name(a));
   }
   // A tile goes along the rows that it reads, through all that is summed: these come from the
   // second cache one after the other.
   words.insert(words.end(), summed.begin(), summed.end());
-  if (innermost >= 0) words.push_back(name(innermost)), outer.push_back(name(innermost));
-  if (apart > 1 && innermost >= 0) {
+  if (innermost) words.push_back(name(innermost)), outer.push_back(name(innermost));
+  if (apart > 1 && innermost) {
     const std::string row = outer.back(), size = std::to_string(apart);
     const auto [o, i] = split(s, row, apart);
     words.pop_back(), outer.pop_back();
@@ -248,7 +247,7 @@ bool DefaultScheduler::copy_padded(int s, const WindowedProduct& p, bool across)
   }
   add(DirectiveKind::store, words);
   block_loops_[stage(s).name] = block_loops_[product] = shared;
-  if (across) padded_products_[product] = int(nests_.cone.values.size()) - 1;
+  if (across) padded_products_[product] = nests_.cone.values.end_id() - 1;
   windowed_ = true;
   return true;
 }
@@ -256,25 +255,25 @@ bool DefaultScheduler::copy_padded(int s, const WindowedProduct& p, bool across)
 /// Do the other operand's rows run along the sum, and what is read through windows or in steps of
 /// several along nothing long that is kept? (The gradient of a convolution's weights.)
 bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
-  const auto step = [&](const Formula& f, int a) {
+  const auto step = [&](const Formula& f, AxisId a) {
     const FormulaLoad& load = *load_of(f);
     return step_of(nests_.cone, load.value, load.index, axis_at(a).symbol);
   };
   return p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 && p.x->dtype == DType::f32 &&
          p.w->dtype == DType::f32 && axis_at(p.outputs[0]).extent.value() >= limits_.lanes &&
          (p.window ? p.run < limits_.lanes : step(*p.x, p.summed.back()) == Step::near) &&
-         std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
+         std::ranges::any_of(p.summed, [&](AxisId a) { return step(*p.w, a) == Step::contiguous; });
 }
 
 /// Are whole vectors contiguous along the rows of results, and does another stage read more
 /// along these? Lanes that go across rows would gather that.
-bool DefaultScheduler::along_rows(int s, const WindowedProduct& p) const {
+bool DefaultScheduler::along_rows(StageId s, const WindowedProduct& p) const {
   if (p.run % limits_.lanes || p.step != Step::contiguous) return false;
   const Expr run = axis_at(p.kept.back()).symbol;
-  for (size_t other = 0; other < nests_.cone.stages.size(); other++) {
-    if (int(other) == s) continue;
+  for (const StageId other : nests_.cone.stages.ids()) {
+    if (other == s) continue;
     bool reads = false;
-    visit_loads(stage(int(other)), [&](const FormulaLoad& f) {
+    visit_loads(stage(other), [&](const FormulaLoad& f) {
       reads |= value_at(f.value).role == ValueRole::input &&
                step_of(nests_.cone, f.value, f.index, run) == Step::contiguous;
     });
@@ -293,14 +292,14 @@ void DefaultScheduler::whole_copy(const WindowedProduct& p) {
                  : try_add(DirectiveKind::materialize, {p.origin, copy})))
     return;
   std::vector<std::string> words{copy, "root"};
-  for (int a : nests_.cone.values.back().axes)
-    if (a >= 0) words.push_back(axis_at(a).name);
+  for (AxisId a : nests_.cone.values.back().axes)
+    if (a) words.push_back(axis_at(a).name);
   add(DirectiveKind::store, words);
 }
 
 /// The product of panels with what copy_padded() copied: tiles of neighbours along a row of results, in
 /// one row or in two, by one panel.
-bool DefaultScheduler::padded_tile(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::padded_tile(StageId s, const std::vector<std::string>& common) {
   const std::optional<Product> p = product(s, common);
   if (!p || !p->outer.empty()) return false;
   const std::string name = stage(s).name;
@@ -429,13 +428,12 @@ bool DefaultScheduler::padded_tile(int s, const std::vector<std::string>& common
 /// A fold for whose lanes one operand lies in another order than the results (images with their
 /// channels last, groups of them): that is copied in the order of the results first, with the zeros
 /// around it.
-bool DefaultScheduler::lanes_by_copy(int s) {
+bool DefaultScheduler::lanes_by_copy(StageId s) {
   constexpr int64_t fewest_uses = 2; // of what is copied
   const Stage& st = stage(s);
-  if (st.monoid || st.scan_axis >= 0 || !has_fold(st) || !st.ordered.empty() ||
-      block_loops_.contains(st.name))
+  if (st.monoid || st.scan_axis || !has_fold(st) || !st.ordered.empty() || block_loops_.contains(st.name))
     return false;
-  for (int a : st.axes) // of panels, which get lanes as they are split
+  for (AxisId a : st.axes) // of panels, which get lanes as they are split
     if (!blocks_of(nests_.cone, st, axis_at(a).symbol).empty()) return false;
   if (has_lanes(nests_, s)) return false;
   int64_t points = 1;
@@ -448,7 +446,7 @@ bool DefaultScheduler::lanes_by_copy(int s) {
       run = l.symbol;
   }
   if (!run) return false;
-  std::map<int, std::vector<Expr>> across; // by value: where it is read
+  std::map<ValueId, std::vector<Expr>> across; // by value: where it is read
   bool suits = true;
   visit_loads(st, [&](const FormulaLoad& f) {
     switch (step_of(nests_.cone, f.value, f.index, *run)) {
@@ -470,7 +468,7 @@ bool DefaultScheduler::lanes_by_copy(int s) {
   std::vector<std::string> words{copy, "root"};
   std::string last;
   for (size_t d = 0; d < made.axes.size(); d++) {
-    if (made.axes[d] < 0) continue;
+    if (!made.axes[d]) continue;
     const std::string& axis = axis_at(made.axes[d]).name;
     if (depends_on(index[d], *run))
       last = axis;
@@ -487,8 +485,8 @@ bool DefaultScheduler::lanes_by_copy(int s) {
 /// ends, is copied in the order in which the product reads it (im2col), where that makes long runs
 /// of lanes out of short ones.
 void DefaultScheduler::windows() {
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    const auto p = windowed_product(nests_.cone, stage(int(s)));
+  for (StageId s(0); s < nests_.cone.stages.end_id(); s++) {
+    const auto p = windowed_product(nests_.cone, stage(s));
     if (!p || p->uses < 2) continue;
     // Weights that are converted: once, not for each element of an image.
     if (p->window && is_float(p->w->dtype) && bits(p->w->dtype) < 32 && !p->other_origin.empty()) {
@@ -501,32 +499,32 @@ void DefaultScheduler::windows() {
     const bool few = p->uses < 16;                              // too few to pay for copies of windows
     if (!few && fallback_ == Fallback::full && sums_rows(*p)) { // for transposed_panels()
       int64_t rows = 1;
-      for (int a : p->kept) rows *= axis_at(a).extent.value();
+      for (AxisId a : p->kept) rows *= axis_at(a).extent.value();
       if (rows < fewest_transposed) continue; // lanes along the sum, as all lies
       const size_t before = nests_.cone.stages.size();
       whole_copy(*p);
-      s += nests_.cone.stages.size() - before;
+      s += int(nests_.cone.stages.size() - before);
       windowed_ = true;
       continue;
     }
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
-    const bool across = has_panels(int(s), *p), beside = across || lies_beside(int(s), *p);
+    const bool across = has_panels(s, *p), beside = across || lies_beside(s, *p);
     const bool named = !p->origin.empty();
     const std::string read = value_at(load_of(*p->x)->value).name;
-    if (copy_padded(int(s), *p, beside)) {
+    if (copy_padded(s, *p, beside)) {
       s++;
       if (!named && try_add(DirectiveKind::inline_, {read})) s--;
       continue;
     }
     if (few || !named || p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
-    if (!ask(int(s), "windows", usual, {0, 1})) continue;
-    const std::string product = stage(int(s)).name, origin = p->origin;
-    const auto name = [&](int a) { return axis_at(a).name; };
+    if (!ask(s, "windows", usual, {0, 1})) continue;
+    const std::string product = stage(s).name, origin = p->origin;
+    const auto name = [&](AxisId a) { return axis_at(a).name; };
     const std::string value = nests_.free_name(origin + ".windows");
     std::vector<std::string> images, words{value, "root"}, sums;
     for (size_t k = 0; k + 2 < p->kept.size(); k++) images.push_back(name(p->kept[k]));
-    for (int a : p->summed) sums.push_back(name(a));
+    for (AxisId a : p->summed) sums.push_back(name(a));
     const std::string run = name(p->kept.back()),
                       row = p->kept.size() < 2 ? "" : name(p->kept[p->kept.size() - 2]);
     std::vector<int64_t> divisors;
@@ -535,7 +533,7 @@ void DefaultScheduler::windows() {
     WindowBlocks blocks = window_blocks(*p, limits_);
     const bool by_image = p->images > 1 && share_of(p->images, limits_.threads) > 0.95;
     if (!across && blocks.rows > 0)
-      if (const int64_t r = ask(int(s), "window_rows", blocks.rows, divisors); r != blocks.rows)
+      if (const int64_t r = ask(s, "window_rows", blocks.rows, divisors); r != blocks.rows)
         blocks = window_blocks(*p, limits_, r);
     // Each row of an image, beside the whole other operand, in the second cache.
     const bool row_apart = across && !row.empty() && p->uses * p->depth * 4 <= limits_.l2 * 5 / 8 &&
@@ -552,7 +550,7 @@ void DefaultScheduler::windows() {
       words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
     words.push_back(run);
     if (!try_add(DirectiveKind::materialize, {origin, value})) break;
-    const int copy = int(s), reader = int(s) + 1;
+    const StageId copy = s, reader = s + 1;
     const std::string copy_name = stage(copy).name;
     std::vector<std::string> shared;
     if (split_rows) {
@@ -575,8 +573,8 @@ void DefaultScheduler::windows() {
     windowed_ = true;
     s++;
   }
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
-    if (lanes_by_copy(int(s))) s++;
+  for (StageId s(0); s < nests_.cone.stages.end_id(); s++)
+    if (lanes_by_copy(s)) s++;
 }
 
 } // namespace luminal::kernel

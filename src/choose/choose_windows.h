@@ -9,13 +9,13 @@ namespace luminal::kernel {
 struct WindowedProduct {
   const Formula *x = nullptr, *w = nullptr; ///< read through windows; the other operand
   std::string origin, other_origin;         ///< the views through which x and w are read
-  std::vector<int> kept, summed;            ///< axes of x, as they lie
-  std::vector<int> outputs;                 ///< kept axes along which only w moves
+  std::vector<AxisId> kept, summed;         ///< axes of x, as they lie
+  std::vector<AxisId> outputs;              ///< kept axes along which only w moves
   int64_t uses = 1, depth = 1;              ///< of an element of x's copy; of the sum
   int64_t run = 1, rows = 1, images = 1; ///< extents of the last kept axis, of the one before, of all others
   /// The first kept axes, but for the last two, along which x is read plainly: a copy with zeros
   /// around has them as well. Windows begin with the next one.
-  std::vector<int> batches;
+  std::vector<AxisId> batches;
   Step step = Step::none; ///< along the run
   bool window = false;    ///< not read plainly: windows, shifts, ends that are filled up
 };

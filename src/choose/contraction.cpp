@@ -8,13 +8,13 @@
 namespace luminal::kernel {
 namespace {
 
-Operand operand_at(const Cone& cone, const Stage& stage, int value, DType dtype,
+Operand operand_at(const Cone& cone, const Stage& stage, ValueId value, DType dtype,
                    const std::vector<Expr>& index, Expr guard) {
-  const ConeValue& stored = cone.values[size_t(value)];
+  const ConeValue& stored = cone.values[value];
   Operand out{value, bits(dtype), guard, stored.role == ValueRole::interior, {}, index};
   const int64_t width = std::max(1, bits(dtype) / bits(stored.dtype));
-  for (const int a : stage.axes)
-    out.along.push_back(step_of(cone, value, index, cone.axes[size_t(a)].symbol, width));
+  for (const AxisId a : stage.axes)
+    out.along.push_back(step_of(cone, value, index, cone.axes[a].symbol, width));
   return out;
 }
 
@@ -24,9 +24,9 @@ bool slides(const Cone& cone, const Stage& stage, const Contraction& c, Expr sym
     for (const Expr e : operand.index) {
       if (!depends_on(e, symbol)) continue;
       for (size_t i = 0; i < c.axes.size(); i++)
-        if (const Expr other = cone.axes[size_t(c.axes[i])].symbol;
+        if (const Expr other = cone.axes[c.axes[i]].symbol;
             other != symbol && c.roles[i] != AxisRole::reduction && depends_on(e, other) &&
-            coefficient_of(e, symbol) && coefficient_of(e, other) && stage.scan_axis < 0)
+            coefficient_of(e, symbol) && coefficient_of(e, other) && !stage.scan_axis)
           return true;
     }
   return false;
@@ -39,7 +39,7 @@ std::string_view to_string(AxisRole role) {
   return names[size_t(role)];
 }
 
-int Contraction::position(int axis) const {
+int Contraction::position(AxisId axis) const {
   const auto found = std::ranges::find(axes, axis);
   return found == axes.end() ? -1 : int(found - axes.begin());
 }
@@ -62,13 +62,12 @@ Contraction contraction_of(const Cone& cone, const Stage& stage) {
     if (!known) c.operands.push_back(operand_at(cone, stage, f.value, dtype, f.index, f.guard));
   });
   for (const Component& part : stage.components)
-    if (part.out >= 0)
-      c.results.push_back(
-          operand_at(cone, stage, part.out, cone.values[size_t(part.out)].dtype, part.index, 1));
+    if (part.out)
+      c.results.push_back(operand_at(cone, stage, part.out, cone.values[part.out].dtype, part.index, 1));
 
   // Of a tuple: what none of its components keeps.
-  std::vector<int> reduced;
-  for (const int a : reduced_axes(stage))
+  std::vector<AxisId> reduced;
+  for (const AxisId a : reduced_axes(stage))
     if (a == stage.scan_axis || std::ranges::none_of(stage.components, [&](const Component& part) {
           return !part.after && std::ranges::find(part.axes, a) != part.axes.end();
         }))
@@ -97,7 +96,7 @@ Contraction contraction_of(const Cone& cone, const Stage& stage) {
     c.roles.push_back(role);
   }
   for (size_t i = 0; i < c.axes.size(); i++)
-    if (c.roles[i] == AxisRole::reduction && slides(cone, stage, c, cone.axes[size_t(c.axes[i])].symbol))
+    if (c.roles[i] == AxisRole::reduction && slides(cone, stage, c, cone.axes[c.axes[i]].symbol))
       c.roles[i] = AxisRole::window;
   return c;
 }
@@ -118,12 +117,12 @@ std::string to_string(const Cone& cone, const Contraction& c) {
   constexpr std::string_view steps[] = {"invariant", "contiguous", "near", "strided", "irregular"};
   std::vector<std::string> axes, uses;
   for (size_t i = 0; i < c.axes.size(); i++)
-    axes.push_back(fmt::format("{} {}", cone.axes[size_t(c.axes[i])].name, to_string(c.roles[i])));
+    axes.push_back(fmt::format("{} {}", cone.axes[c.axes[i]].name, to_string(c.roles[i])));
   const auto add = [&](const Operand& o, std::string_view sign) {
     std::vector<std::string> along;
     for (size_t i = 0; i < c.axes.size(); i++)
-      along.push_back(fmt::format("{} {}", cone.axes[size_t(c.axes[i])].name, steps[size_t(o.along[i])]));
-    uses.push_back(fmt::format("{}{} {} bits [{}]{}", sign, cone.values[size_t(o.value)].name, o.bits,
+      along.push_back(fmt::format("{} {}", cone.axes[c.axes[i]].name, steps[size_t(o.along[i])]));
+    uses.push_back(fmt::format("{}{} {} bits [{}]{}", sign, cone.values[o.value].name, o.bits,
                                fmt::join(along, ", "),
                                o.guard.is_constant(1) ? "" : fmt::format(" where {}", to_string(o.guard))));
   };

@@ -17,7 +17,7 @@ std::string_view to_string(AxisRole role);
 
 /// One value as the stage reads or writes it: all its loads at the same index.
 struct Operand {
-  int value = -1;
+  ValueId value;
   int bits = 32; ///< of an element as it is read
   Expr guard = 1;
   bool interior = false;   ///< computed in the same kernel
@@ -26,15 +26,15 @@ struct Operand {
 };
 
 struct Contraction {
-  std::vector<int> axes;         ///< of the stage, in its order
+  std::vector<AxisId> axes;      ///< of the stage, in its order
   std::vector<AxisRole> roles;   ///< by position in `axes`
   std::vector<Operand> operands; ///< what it reads, in the order of appearance
   std::vector<Operand> results;  ///< what it writes
   bool folds = false;
 
   /// Position of a cone's axis; -1 where the stage does not have it.
-  int position(int axis) const;
-  AxisRole role(int axis) const { return roles[size_t(position(axis))]; }
+  int position(AxisId axis) const;
+  AxisRole role(AxisId axis) const { return roles[size_t(position(axis))]; }
   /// A fold of which an operand is read again for each element of a kept axis.
   bool reuses() const;
 };

@@ -44,7 +44,8 @@ void DefaultScheduler::add(DirectiveKind kind, std::vector<std::string> words, s
   schedule_.directives.push_back(std::move(d));
 }
 
-std::pair<std::string, std::string> DefaultScheduler::split(int s, const std::string& loop, int64_t factor) {
+std::pair<std::string, std::string> DefaultScheduler::split(StageId s, const std::string& loop,
+                                                            int64_t factor) {
   // Loops of one axis get the same names in all stages, so that stages can share them.
   std::string o = loop + ".o", i = loop + ".i";
   auto taken = [&](const std::string& name) {
@@ -69,8 +70,8 @@ int64_t DefaultScheduler::trips(const StageLoop& l) const {
   return high == unbounded_high ? int64_t{1} << 20 : std::min<int64_t>(high, int64_t{1} << 20);
 }
 
-bool DefaultScheduler::loop_reduces(int s, const StageLoop& l) const {
-  for (int a : reduced_axes(stage(s)))
+bool DefaultScheduler::loop_reduces(StageId s, const StageLoop& l) const {
+  for (AxisId a : reduced_axes(stage(s)))
     if (depends_on_loop(nest(s), axis_at(a).symbol, l)) return true;
   return false;
 }
@@ -81,7 +82,7 @@ void DefaultScheduler::cascades() {
   for (bool again = true; again;) {
     again = false;
     for (auto& s : nests_.cone.stages)
-      if (s.monoid && s.scan_axis < 0 && has_fold(s) && nest(nests_.stage(s.name)).rolling < 0) {
+      if (s.monoid && !s.scan_axis && has_fold(s) && !nest(nests_.stage(s.name)).rolling) {
         add(DirectiveKind::cascade, {s.name, "root"});
         again = true;
         break;
@@ -92,20 +93,19 @@ void DefaultScheduler::cascades() {
 /// What a map makes of a finished fold and the kernel stores, the others read: they would need the
 /// fold's result as well, and make the map again.
 void DefaultScheduler::read_results() {
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    if (stage(int(s)).components.size() != 1) continue;
-    const Component map = stage(int(s)).components[0];
-    if (map.kind != ComponentKind::map || map.out < 0 || value_at(map.out).role != ValueRole::output)
-      continue;
+  for (const StageId s : nests_.cone.stages.ids()) {
+    if (stage(s).components.size() != 1) continue;
+    const Component map = stage(s).components[0];
+    if (map.kind != ComponentKind::map || !map.out || value_at(map.out).role != ValueRole::output) continue;
     bool of_fold = false;
     visit_loads(map.body, [&](const FormulaLoad& f) {
-      const int writer = nests_.writer(f.value);
-      of_fold |= writer >= 0 && has_fold(stage(writer)) && value_at(f.value).role == ValueRole::interior;
+      const StageId writer = nests_.writer(f.value);
+      of_fold |= writer && has_fold(stage(writer)) && value_at(f.value).role == ValueRole::interior;
     });
     const auto* op = map.body->as<FormulaOp>();
     std::set<std::string> origins;
-    for (size_t r = s + 1; r < nests_.cone.stages.size() && of_fold; r++)
-      visit_stage(stage(int(r)), [&](const Formula& f) {
+    for (StageId r = s + 1; r < nests_.cone.stages.end_id() && of_fold; r++)
+      visit_stage(stage(r), [&](const Formula& f) {
         const bool same = op ? applies(f, op->op) : f.kind.index() == map.body->kind.index();
         if (same && !f.origin.empty()) origins.insert(f.origin);
       });
@@ -118,7 +118,7 @@ void DefaultScheduler::read_results() {
 
 /// Do any two of these stages read one input?
 bool DefaultScheduler::read_together(const std::vector<std::string>& stages) const {
-  std::map<int, std::string> readers;
+  std::map<ValueId, std::string> readers;
   bool together = false;
   for (const std::string& name : stages)
     visit_loads(stage(nests_.stage(name)), [&](const FormulaLoad& f) {
@@ -131,16 +131,16 @@ bool DefaultScheduler::read_together(const std::vector<std::string>& stages) con
 void DefaultScheduler::epilogues() {
   // Folds that one map reads together share a nest, and the map becomes their epilogue. So do those that
   // another fold reads, where they have an input in common.
-  for (size_t b = 0; b < nests_.cone.stages.size(); b++) {
-    const Stage& reader = stage(int(b));
+  for (StageId b(0); b < nests_.cone.stages.end_id(); b++) {
+    const Stage& reader = stage(b);
     const bool is_map = std::ranges::all_of(reader.components,
                                             [](auto& c) { return c.kind == ComponentKind::map && !c.after; });
-    if (!is_map && (reader.monoid || reader.scan_axis >= 0)) continue;
+    if (!is_map && (reader.monoid || reader.scan_axis)) continue;
     std::vector<std::string> sources;
     visit_loads(reader, [&](const FormulaLoad& f) {
       if (value_at(f.value).role == ValueRole::input) return;
-      int w = nests_.writer(f.value);
-      if (w < 0 || w == int(b) || !has_fold(stage(w))) return;
+      const StageId w = nests_.writer(f.value);
+      if (!w || w == b || !has_fold(stage(w))) return;
       for (auto& c : stage(w).components)
         if (c.out == f.value && (c.index != f.index || c.axes.size() != reader.axes.size())) return;
       if (std::ranges::find(sources, stage(w).name) == sources.end()) sources.push_back(stage(w).name);
@@ -154,7 +154,7 @@ void DefaultScheduler::epilogues() {
     if (!decisions_.ask_whether(name + ".fused", true)) continue;
     bool joined = false;
     for (size_t i = 1; i < sources.size(); i++) joined |= try_add(DirectiveKind::fuse, {first, sources[i]});
-    if (is_map ? try_add(DirectiveKind::fuse, {first, name}) : joined) b = 0;
+    if (is_map ? try_add(DirectiveKind::fuse, {first, name}) : joined) b = StageId(0);
   }
 }
 
@@ -163,12 +163,12 @@ void DefaultScheduler::epilogues() {
 void DefaultScheduler::keep_costly() {
   struct Use {
     std::string origin;
-    std::set<size_t> stages;
+    std::set<StageId> stages;
     bool costly = false;
   };
   std::vector<Use> uses; // in order of appearance
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
-    visit_stage(stage(int(s)), [&](const Formula& f) {
+  for (const StageId s : nests_.cone.stages.ids())
+    visit_stage(stage(s), [&](const Formula& f) {
       if (f.origin.empty()) return;
       auto known = std::ranges::find(uses, f.origin, &Use::origin);
       if (known == uses.end()) known = uses.insert(uses.end(), Use{f.origin, {}, false});
@@ -179,12 +179,11 @@ void DefaultScheduler::keep_costly() {
     if (!use.costly || use.stages.size() < 2 || !decisions_.ask_whether(use.origin + ".kept", true)) continue;
     std::string value = nests_.free_name(use.origin + ".row");
     if (!try_add(DirectiveKind::materialize, {use.origin, value})) continue;
-    int made = nests_.writer(int(nests_.cone.values.size()) - 1);
+    StageId made = nests_.writer(nests_.cone.values.end_id() - 1);
     std::string map = stage(made).name;
-    for (size_t s = size_t(made) + 1; s < nests_.cone.stages.size(); s++) {
-      std::string next = stage(int(s)).name;
-      if (has_fold(stage(int(s))) && !stage(int(s)).monoid && try_add(DirectiveKind::fuse, {map, next}))
-        break;
+    for (StageId s = made + 1; s < nests_.cone.stages.end_id(); s++) {
+      std::string next = stage(s).name;
+      if (has_fold(stage(s)) && !stage(s).monoid && try_add(DirectiveKind::fuse, {map, next})) break;
     }
   }
 }
@@ -195,35 +194,34 @@ std::vector<std::string> DefaultScheduler::common_loops() {
   // A copy of windows is for all rows of the product.
   if (nests_.cone.stages.size() < 2 || windowed_) return {};
   std::vector<std::string> common;
-  for (auto& l : nest(int(nests_.cone.stages.size()) - 1).loops) {
+  for (auto& l : nest(nests_.cone.stages.end_id() - 1).loops) {
     bool all = l.symbol.is_symbol() && trips(l) > 1;
-    for (size_t s = 0; all && s < nests_.cone.stages.size(); s++) {
-      const StageLoop* own = nest(int(s)).find(l.name);
-      all = own && own->symbol == l.symbol && !loop_reduces(int(s), *own) && !stage(int(s)).monoid;
-      for (int a : stage(int(s)).ordered)
-        all = all && !depends_on_loop(nest(int(s)), axis_at(a).symbol, *own);
+    for (StageId s(0); all && s < nests_.cone.stages.end_id(); s++) {
+      const StageLoop* own = nest(s).find(l.name);
+      all = own && own->symbol == l.symbol && !loop_reduces(s, *own) && !stage(s).monoid;
+      for (AxisId a : stage(s).ordered) all = all && !depends_on_loop(nest(s), axis_at(a).symbol, *own);
     }
     // Words are put together once for all rows that read them: only what moves in both operands is
     // outside of that.
-    for (size_t s = 0; all && s < nests_.cone.stages.size(); s++)
-      if (s > 0 && copies_words(int(s) - 1))
-        visit_loads(stage(int(s)).components[0].body,
+    for (StageId s(0); all && s < nests_.cone.stages.end_id(); s++)
+      if (s > first_stage && copies_words(s - 1))
+        visit_loads(stage(s).components[0].body,
                     [&](const FormulaLoad& f) { all = all && varies(f.index, l.symbol); });
     if (all) common.push_back(l.name);
   }
   // What does not vary with a loop is read once for each of its trips.
   const auto read_again = [&](const std::string& loop) {
     int64_t again = 0;
-    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      Expr inner = nest(int(s)).find(loop)->symbol;
-      visit_loads(stage(int(s)), [&](const FormulaLoad& f) {
+    for (const StageId s : nests_.cone.stages.ids()) {
+      Expr inner = nest(s).find(loop)->symbol;
+      visit_loads(stage(s), [&](const FormulaLoad& f) {
         if (value_at(f.value).role == ValueRole::interior) return;
         bool moves = false;
         int64_t bytes = std::max(1, bits(value_at(f.value).dtype) / 8);
-        for (auto& l : nest(int(s)).loops) {
+        for (auto& l : nest(s).loops) {
           bool here = false;
           for (Expr e : f.index)
-            here |= l.symbol.is_symbol() && depends_on(substitute(e, nest(int(s)).axis_values), l.symbol);
+            here |= l.symbol.is_symbol() && depends_on(substitute(e, nest(s).axis_values), l.symbol);
           moves |= here && l.symbol == inner;
           if (here && std::ranges::find(common, l.name) == common.end())
             bytes = std::min<int64_t>(bytes * trips(l), int64_t{1} << 40);
@@ -240,9 +238,9 @@ std::vector<std::string> DefaultScheduler::common_loops() {
   } else {
     int64_t shares = 1;
     for (auto& l : common)
-      if (l != few_axis_) shares *= trips(*nest(0).find(l));
+      if (l != few_axis_) shares *= trips(*nest(first_stage).find(l));
     for (size_t i = common.size(); i-- > 0;) {
-      const int64_t n = trips(*nest(0).find(common[i]));
+      const int64_t n = trips(*nest(first_stage).find(common[i]));
       if (common[i] == few_axis_ || shares / n < limits_.threads || read_again(common[i]) == 0) continue;
       shares /= n;
       common.erase(common.begin() + long(i));
@@ -260,21 +258,20 @@ std::vector<std::string> DefaultScheduler::common_loops() {
 void DefaultScheduler::lanes_of_common(std::vector<std::string>& common) {
   if (common.empty()) return;
   const std::string last = common.back();
-  if (trips(*nest(0).find(last)) < 2 * limits_.lanes) return;
+  if (trips(*nest(first_stage).find(last)) < 2 * limits_.lanes) return;
   bool idle = false; // a stage that has no lanes
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+  for (const StageId s : nests_.cone.stages.ids()) {
     const auto side_by_side = [&](const StageLoop& l) {
-      const AxisUse use = use_along(nests_, int(s), l.symbol);
+      const AxisUse use = use_along(nests_, s, l.symbol);
       return l.symbol.is_symbol() && use.contiguous > 0 && use.strided + use.irregular + use.near == 0;
     };
-    if (!side_by_side(*nest(int(s)).find(last))) return;
-    idle |= std::ranges::none_of(nest(int(s)).loops, [&](auto& l) {
+    if (!side_by_side(*nest(s).find(last))) return;
+    idle |= std::ranges::none_of(nest(s).loops, [&](auto& l) {
       return std::ranges::find(common, l.name) == common.end() && side_by_side(l);
     });
   }
   if (!idle || !decisions_.ask_whether("shared_lanes", true)) return;
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
-    common.back() = split(int(s), last, 4 * limits_.lanes).first;
+  for (const StageId s : nests_.cone.stages.ids()) common.back() = split(s, last, 4 * limits_.lanes).first;
 }
 
 Schedule DefaultScheduler::run(Fallback fallback) {
@@ -293,7 +290,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   units();
   cascades();
   if (fallback == Fallback::bare) {
-    for (size_t s = 0; s < nests_.cone.stages.size(); s++) sums_inside(int(s));
+    for (const StageId s : nests_.cone.stages.ids()) sums_inside(s);
     return std::move(schedule_);
   }
   if (fallback == Fallback::full) keep_costly();
@@ -302,72 +299,72 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   if (fallback == Fallback::full) read_results();
   epilogues();
   if (fallback == Fallback::full && few_axis_.empty() && sum_in_parts()) {
-    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      if (!summed_.contains(stage(int(s)).name)) loops(int(s), {});
-      blocked_sums(int(s));
-      skip_hidden_tiles(int(s));
+    for (const StageId s : nests_.cone.stages.ids()) {
+      if (!summed_.contains(stage(s).name)) loops(s, {});
+      blocked_sums(s);
+      skip_hidden_tiles(s);
     }
     return std::move(schedule_);
   }
   if (fallback == Fallback::full) cut_into_segments();
   if (fallback == Fallback::full) columns_apart();
   std::set<std::string> in_blocks; // inner sums of blocks, by name
-  for (size_t s = 0; s < nests_.cone.stages.size() && fallback == Fallback::full; s++)
-    if (block_sums(int(s)) && decisions_.ask_whether(stage(int(s)).name + ".in_blocks", true))
-      in_blocks.insert(stage(int(s)).name);
+  for (StageId s(0); s < nests_.cone.stages.end_id() && fallback == Fallback::full; s++)
+    if (block_sums(s) && decisions_.ask_whether(stage(s).name + ".in_blocks", true))
+      in_blocks.insert(stage(s).name);
   if (rolled_.empty() && column_streams_.empty()) {
     if (fallback == Fallback::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
     lanes_of_common(common);
     if (fallback == Fallback::full && few_axis_.empty()) blocks_of_rows(common);
   }
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    if (in_blocks.contains(stage(int(s)).name)) {
-      block_tiles(int(s), *block_sums(int(s)));
-      s = size_t(done_);
+  for (StageId s(0); s < nests_.cone.stages.end_id(); s++) {
+    if (in_blocks.contains(stage(s).name)) {
+      block_tiles(s, *block_sums(s));
+      s = done_;
       continue;
     }
-    if (column_streams_.contains(stage(int(s)).name)) {
-      column_stream_loops(int(s));
-      s = size_t(done_);
+    if (column_streams_.contains(stage(s).name)) {
+      column_stream_loops(s);
+      s = done_;
       continue;
     }
-    const bool whole = std::ranges::none_of(stage(int(s)).axes, [&](int a) {
-      return !blocks_of(nests_.cone, stage(int(s)), axis_at(a).symbol).empty();
+    const bool whole = std::ranges::none_of(stage(s).axes, [&](AxisId a) {
+      return !blocks_of(nests_.cone, stage(s), axis_at(a).symbol).empty();
     });
-    const auto block = block_loops_.find(stage(int(s)).name);
-    const auto piece = piece_loops_.find(stage(int(s)).name);
+    const auto block = block_loops_.find(stage(s).name);
+    const auto piece = piece_loops_.find(stage(s).name);
     const std::vector<std::string> shared = block != block_loops_.end()   ? block->second
                                             : piece != piece_loops_.end() ? piece->second
                                                                           : common;
-    const bool words = copies_words(int(s)); // put together in the loops of the product
-    if (words && shared.empty() && fallback == Fallback::full && matmul(int(s) + 1, shared)) {
-      s = size_t(done_);
+    const bool words = copies_words(s); // put together in the loops of the product
+    if (words && shared.empty() && fallback == Fallback::full && matmul(s + 1, shared)) {
+      s = done_;
       continue;
     }
-    const bool product = fallback == Fallback::full && has_fold(stage(int(s))) && common.empty();
-    if (product && !whole) split_blocks(int(s), shared), split_panels(int(s));
-    if (common.empty() && !words && (whole || product)) merge_neighbours(int(s), shared);
-    const std::string name = stage(int(s)).name;
-    done_ = int(s);
-    if (fallback == Fallback::full && !common.empty() && s > 0 && copies_words(int(s) - 1))
+    const bool product = fallback == Fallback::full && has_fold(stage(s)) && common.empty();
+    if (product && !whole) split_blocks(s, shared), split_panels(s);
+    if (common.empty() && !words && (whole || product)) merge_neighbours(s, shared);
+    const std::string name = stage(s).name;
+    done_ = s;
+    if (fallback == Fallback::full && !common.empty() && s > first_stage && copies_words(s - 1))
       batched_.insert(name);
-    const bool done = (product && padded_products_.contains(name) && padded_tile(int(s), shared)) ||
-                      ((product || batched_.contains(name)) && matmul(int(s), shared)) ||
-                      (product && transposed_panels(int(s), shared)) || columns_apart_tile(int(s), shared);
-    if (!done) loops(int(s), shared);
-    s = size_t(done_);
+    const bool done = (product && padded_products_.contains(name) && padded_tile(s, shared)) ||
+                      ((product || batched_.contains(name)) && matmul(s, shared)) ||
+                      (product && transposed_panels(s, shared)) || columns_apart_tile(s, shared);
+    if (!done) loops(s, shared);
+    s = done_;
     if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});
-    if (block != block_loops_.end() && !shared.empty() && has_fold(stage(int(s))))
+    if (block != block_loops_.end() && !shared.empty() && has_fold(stage(s)))
       add(DirectiveKind::at, {name, shared.back()});
   }
-  for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
-    add(DirectiveKind::at, {stage(int(s)).name, common.back()});
+  for (StageId s = first_stage + 1; s < nests_.cone.stages.end_id() && !common.empty(); s++)
+    add(DirectiveKind::at, {stage(s).name, common.back()});
   if (!common.empty() && batched_.empty() && rolled_.empty()) prefetch_reads(common.back());
   if (!common.empty() && !batched_.empty()) next_batches(common.back());
   streams();
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    blocked_sums(int(s));
-    skip_hidden_tiles(int(s));
+  for (const StageId s : nests_.cone.stages.ids()) {
+    blocked_sums(s);
+    skip_hidden_tiles(s);
   }
   return std::move(schedule_);
 }
@@ -385,22 +382,22 @@ std::optional<DefaultScheduler::ForRows> DefaultScheduler::few_lanes(int64_t mos
   few_axis_ = axis_at(t->lanes).name;
   few_ = most - 1;
   // What a sum finds through several axes at once lies plainly in a copy.
-  for (int s = t->stage; s-- > 0;) {
+  for (StageId s = t->stage; --s;) {
     const Stage& sum = stage(s);
     const bool blocks = std::ranges::any_of(
-        sum.axes, [&](int a) { return !blocks_of(nests_.cone, sum, axis_at(a).symbol).empty(); });
+        sum.axes, [&](AxisId a) { return !blocks_of(nests_.cone, sum, axis_at(a).symbol).empty(); });
     if (blocks && has_fold(sum))
       try_add(DirectiveKind::operand,
               {sum.name, axis_at(t->reduced).name, nests_.free_name(sum.name + ".row")});
   }
-  const int reduced = t->reduced;
+  const AxisId reduced = t->reduced;
   schedule_ = run(Fallback::full);
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
-    if (!stage(int(s)).domain.is_constant(1))
-      for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
+  for (const StageId s : nests_.cone.stages.ids())
+    if (!stage(s).domain.is_constant(1))
+      for (auto& l : std::vector<StageLoop>(nest(s).loops))
         if (l.kind == LoopKind::serial && l.symbol.is_symbol() &&
-            depends_on_loop(nest(int(s)), axis_at(reduced).symbol, l))
-          try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
+            depends_on_loop(nest(s), axis_at(reduced).symbol, l))
+          try_add(DirectiveKind::predicate_bound, {stage(s).name, l.name});
   return ForRows{std::move(schedule_), few_axis_};
 }
 

@@ -15,6 +15,8 @@ inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit 
 /// bare: serial loops.
 enum class Fallback : uint8_t { full, separate, bare };
 
+constexpr StageId first_stage(0);
+
 class DefaultScheduler {
 public:
   DefaultScheduler(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
@@ -41,7 +43,7 @@ private:
   /// Adds a directive that is legal by construction; try_add: one that may be refused.
   void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
   bool try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
-  std::pair<std::string, std::string> split(int s, const std::string& loop, int64_t factor);
+  std::pair<std::string, std::string> split(StageId s, const std::string& loop, int64_t factor);
   /// What can be taken back as a whole.
   struct Attempt {
     Nests nests;
@@ -52,40 +54,40 @@ private:
     nests_ = std::move(attempt.nests);
     schedule_.directives.resize(attempt.directives);
   }
-  const ConeAxis& axis_at(int axis) const { return nests_.cone.axes[size_t(axis)]; }
-  const ConeValue& value_at(int value) const { return nests_.cone.values[size_t(value)]; }
-  const Stage& stage(int s) const { return nests_.cone.stages[size_t(s)]; }
-  const StageNest& nest(int s) const { return nests_.stages[size_t(s)]; }
+  const ConeAxis& axis_at(AxisId axis) const { return nests_.cone.axes[axis]; }
+  const ConeValue& value_at(ValueId value) const { return nests_.cone.values[value]; }
+  const Stage& stage(StageId s) const { return nests_.cone.stages[s]; }
+  const StageNest& nest(StageId s) const { return nests_.stages[s]; }
   int64_t trips(const StageLoop& l) const; // at most
-  int64_t ask(int s, const char* what, int64_t usual, std::vector<int64_t> options) {
+  int64_t ask(StageId s, const char* what, int64_t usual, std::vector<int64_t> options) {
     return decisions_.ask(stage(s).name + "." + what, usual, std::move(options));
   }
-  bool loop_reduces(int s, const StageLoop& l) const;
+  bool loop_reduces(StageId s, const StageLoop& l) const;
 
   // Axes cut where the index expressions change (choose_segments.cpp).
   void cut_into_segments();
-  bool worth_segments(int s, const ConeAxis& axis, bool conditions_only) const;
-  bool one_body(int s, const ConeAxis& axis, bool shares = true);
-  bool rows_in_one_body(int s, const ConeAxis& axis);
-  bool lies_along(int s, const ConeAxis& axis) const;
+  bool worth_segments(StageId s, const ConeAxis& axis, bool conditions_only) const;
+  bool one_body(StageId s, const ConeAxis& axis, bool shares = true);
+  bool rows_in_one_body(StageId s, const ConeAxis& axis);
+  bool lies_along(StageId s, const ConeAxis& axis) const;
   void elements_in_one_body();
   void units(bool copies = true);
   bool copied_words(const std::string& name, const std::string& unit);
   bool words_of_values(const std::string& name, const std::string& unit);
   bool is_image(const WindowedProduct& product) const;
-  bool has_panels(int s, const WindowedProduct& product) const;
-  bool lies_beside(int s, const WindowedProduct& product) const;
+  bool has_panels(StageId s, const WindowedProduct& product) const;
+  bool lies_beside(StageId s, const WindowedProduct& product) const;
   static bool is_tile_unit(const std::string& unit);
   bool words_in_tiles(const std::string& name, const std::string& unit);
-  bool on_tiles(int s) const; // a unit with tile registers does its sum
-  bool copies_words(int s) const;
+  bool on_tiles(StageId s) const; // a unit with tile registers does its sum
+  bool copies_words(StageId s) const;
   void cascades();
   // Tuple folds in tiles of their reduction (choose_cascade.cpp).
   struct Tuple {
-    int stage = -1;                          // the first of `folds`
-    std::vector<std::string> folds;          // the tuple, or plain folds over computed operands
-    int reduced = -1, wide = -1, lanes = -1; // axes; wide: only some components have it
-    std::vector<int> common;                 // kept axes of all stages, but for the lanes'
+    StageId stage;                  // the first of `folds`
+    std::vector<std::string> folds; // the tuple, or plain folds over computed operands
+    AxisId reduced, wide, lanes;    // wide: only some components have it
+    std::vector<AxisId> common;     // kept axes of all stages, but for the lanes'
   };
   struct TileLoops {
     std::string blocks, vectors, lanes, tiles; // of the lanes' axis; of the reduced one
@@ -98,7 +100,7 @@ private:
   void finish_sums(const Tuple& tuple);
   bool cascade_tiles();
   struct WordProduct {
-    int axis = -1;       // of the words
+    AxisId axis;         // of the words
     bool copies = false; // the first stage copies the second operand
     bool inside = false; // in the loops that all stages share
   };
@@ -107,11 +109,11 @@ private:
     std::string stage, value, inner; // its loop for that
     bool written = false;
   };
-  Far tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
+  Far tile_stage(StageId s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
   void prefetch_tiles(const std::vector<Far>& far, const TileLoops& loops, int64_t rows);
   // Blocks that stages share (choose_nest.cpp).
   std::optional<Tuple> folds_of_products() const;
-  bool read_again(int s, int reduced, int axis) const;
+  bool read_again(StageId s, AxisId reduced, AxisId axis) const;
   void keep_weights(const Tuple& tuple);
   void copies_first(const Tuple& tuple,
                     const std::vector<std::pair<std::string, std::vector<std::string>>>& copies);
@@ -120,76 +122,77 @@ private:
   void add_directives(const Blocking& blocking);
   bool statistic_tiles();
   // Folds with constant matrices (choose_transforms.cpp).
-  int matrix_axis(int s) const;
+  AxisId matrix_axis(StageId s) const;
   bool transforms();
-  void transform_loops(int s, const std::vector<std::string>& common);
+  void transform_loops(StageId s, const std::vector<std::string>& common);
   void blocks_of_rows(std::vector<std::string>& common);
   Result<std::vector<std::string>> rolled_scans();
   // Weights that pass by once for few rows (choose_streams.cpp).
   struct ColumnStream {
-    int columns = -1, depth = -1; // axes: of the results side by side, of the sum
-    std::vector<int> rows;        // the other kept axes
+    AxisId columns, depth;    // of the results side by side, of the sum
+    std::vector<AxisId> rows; // the other kept axes
     int64_t all_rows = 1;
     std::string one_of; // one_row() is running: the axis of which there is one row
-    int weight = -1;    // the value
+    ValueId weight;
   };
-  Result<ColumnStream> column_stream(int s) const;
-  int maps_behind(int s, int end, const ColumnStream& stream) const;
+  Result<ColumnStream> column_stream(StageId s) const;
+  StageId maps_behind(StageId s, StageId end, const ColumnStream& stream) const;
   void find_column_streams();
-  void column_stream_loops(int s);
+  void column_stream_loops(StageId s);
   // Sums of many elements into few results, and errors of long ones (choose_sums.cpp).
   struct LongSum {
-    int axis = -1;          // of the sum
+    AxisId axis;            // of the sum
     int64_t parts = 1;      // that are summed by themselves
     int64_t neighbours = 1; // elements of the axis beside each other that fill the lanes together
     std::string columns;    // the loop that is contiguous with them; empty: the sum's own
   };
-  Result<LongSum> long_sum(int s) const;
+  Result<LongSum> long_sum(StageId s) const;
   bool sum_in_parts();
-  void blocked_sums(int s);
-  void skip_hidden_tiles(int s);
+  void blocked_sums(StageId s);
+  void skip_hidden_tiles(StageId s);
   void read_results();
   bool read_together(const std::vector<std::string>& stages) const;
   void epilogues();
   void windows();
-  bool copy_padded(int s, const WindowedProduct& product, bool across);
-  bool images_inside(int s, const WindowedProduct& product, int64_t bytes);
-  bool padded_tile(int s, const std::vector<std::string>& common);
-  bool lanes_by_copy(int s);
+  bool copy_padded(StageId s, const WindowedProduct& product, bool across);
+  bool images_inside(StageId s, const WindowedProduct& product, int64_t bytes);
+  bool padded_tile(StageId s, const std::vector<std::string>& common);
+  bool lanes_by_copy(StageId s);
   bool sums_rows(const WindowedProduct& product) const;
-  bool along_rows(int s, const WindowedProduct& product) const;
+  bool along_rows(StageId s, const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
-  bool transposed_panels(int s, const std::vector<std::string>& common);
+  bool transposed_panels(StageId s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
   void lanes_of_common(std::vector<std::string>& common);
   void streams();
-  void sums_inside(int s);
-  std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
-  std::string innermost(int s) const;
-  void prefetch_value(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+  void sums_inside(StageId s);
+  std::pair<int64_t, int64_t> bytes_read(StageId s, ValueId value, const std::string& loop);
+  std::string innermost(StageId s) const;
+  void prefetch_value(StageId s, ValueId value, const std::vector<std::string>& loops, int64_t usual,
                       std::vector<int64_t> options);
   void prefetch_reads(const std::string& shared);
-  bool reads_fields(int s) const;
-  void prefetch_stream(int s, const std::string& lanes, const std::vector<std::string>& reduced, bool row);
+  bool reads_fields(StageId s) const;
+  void prefetch_stream(StageId s, const std::string& lanes, const std::vector<std::string>& reduced,
+                       bool row);
 
   // ---- one stage (choose_loops.cpp, choose_tiles.cpp) ----
-  void loops(int s, const std::vector<std::string>& common);
-  void split_blocks(int s, const std::vector<std::string>& common);
-  void split_panels(int s);
-  void merge_neighbours(int s, const std::vector<std::string>& common = {});
-  std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
-  bool deinterleaved(int s, const std::vector<std::string>& common);
-  bool few_rows_transposed(int s, const std::vector<std::string>& common);
-  bool transposed(int s, const std::vector<std::string>& common);
+  void loops(StageId s, const std::vector<std::string>& common);
+  void split_blocks(StageId s, const std::vector<std::string>& common);
+  void split_panels(StageId s);
+  void merge_neighbours(StageId s, const std::vector<std::string>& common = {});
+  std::optional<std::string> vector_loop(StageId s, const std::vector<std::string>& common);
+  bool deinterleaved(StageId s, const std::vector<std::string>& common);
+  bool few_rows_transposed(StageId s, const std::vector<std::string>& common);
+  bool transposed(StageId s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
-  bool matmul(int s, const std::vector<std::string>& common);
-  int64_t prefetch_batches(int s, const std::vector<int>& values, const std::string& batch,
+  bool matmul(StageId s, const std::vector<std::string>& common);
+  int64_t prefetch_batches(StageId s, const std::vector<ValueId>& values, const std::string& batch,
                            const std::string& inner);
   void next_batches(const std::string& batch);
-  std::vector<int> inputs_of(int s) const;
-  void prefetch_results(int s, const std::string& tiles);
+  std::vector<ValueId> inputs_of(StageId s) const;
+  void prefetch_results(StageId s, const std::string& tiles);
   // sum of a product of two loads; one of them, the panels, is contiguous along n, the other does
   // not move there
   struct Product {
@@ -199,36 +202,36 @@ private:
     std::vector<std::string> outer;     // all other loops that are kept: batches
     std::string panels; // the loop over the panels where the operand is made of them; n runs inside of one
     int64_t rows = 0, columns = 0, deep = 1;
-    int value = -1, other = -1;         // the panels, the other operand
+    ValueId value, other;               // the panels, the other operand
     bool packable = false, open = true; // open: nothing happens to the finished sums
     bool cut = false;                   // a domain leaves points of the sum out
     bool across = false;                // the results are not contiguous along n
     // Nor is the operand: its rows are contiguous along the sum, and it is transposed as it is copied.
     bool transposed = false;
   };
-  std::vector<const Formula*> factors(int s) const;
-  std::optional<Product> product(int s, const std::vector<std::string>& common) const;
-  void prefetch_tiles(int s, int value, const std::string& tiles, const std::string& inner);
-  void prefetch_panels(int s, const Product& p, const std::string& panels, const std::string& depth);
+  std::vector<const Formula*> factors(StageId s) const;
+  std::optional<Product> product(StageId s, const std::vector<std::string>& common) const;
+  void prefetch_tiles(StageId s, ValueId value, const std::string& tiles, const std::string& inner);
+  void prefetch_panels(StageId s, const Product& p, const std::string& panels, const std::string& depth);
   void columns_apart();
-  bool columns_apart_tile(int s, const std::vector<std::string>& common);
-  bool words_follow(int s, const std::string& loop) const;
+  bool columns_apart_tile(StageId s, const std::vector<std::string>& common);
+  bool words_follow(StageId s, const std::string& loop) const;
   static bool of_small(const Product& p); // matrices that the first caches hold
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors, bool streamed = false);
   bool tile_fits(int64_t rows, int64_t vectors) const;
   bool panels_pay(const Product& p, int64_t few_rows) const;
-  std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
+  std::pair<int64_t, int64_t> register_tile(StageId s, int64_t rows, int64_t columns, double parts_cost,
                                             bool streamed);
   // Products of many rows with weights whose rows run along the sum (choose_rows.cpp).
   struct RowProduct {
-    int stage = -1;
-    int m = -1, n = -1, k = -1; // axes
-    int x = -1, w = -1;         // values; w: where the weight is read as it lies
+    StageId stage;
+    AxisId m, n, k;
+    ValueId x, w; // w: where the weight is read as it lies
     bool plain = false;
     std::vector<int64_t> blocks; // of the sum
   };
-  std::optional<RowProduct> row_product(int s) const;
+  std::optional<RowProduct> row_product(StageId s) const;
   std::optional<std::string> row_panels(int64_t fewest);
   struct Tile {
     std::vector<std::string> unrolled; // in order
@@ -244,12 +247,13 @@ private:
     int64_t row_bytes = 0; // of what varies with them
   };
   static bool transcendental(const Formula& f);
-  int64_t vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common);
-  std::string split_lanes(int s, const std::string& loop, int64_t vectors = 1);
-  void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
-  Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
-  bool reads_windows(int s) const;
-  void prefetch_windows(int s, const std::string& lanes, const std::string& tiles, const std::string& inner);
+  int64_t vectors_at_once(StageId s, const std::string& loop, const std::vector<std::string>& common);
+  std::string split_lanes(StageId s, const std::string& loop, int64_t vectors = 1);
+  void scan_rows(StageId s, const std::vector<std::string>& common, Tile& tile);
+  Tile choose_tile(StageId s, const std::string& lanes, const std::vector<std::string>& common);
+  bool reads_windows(StageId s) const;
+  void prefetch_windows(StageId s, const std::string& lanes, const std::string& tiles,
+                        const std::string& inner);
   struct Row { // a kept loop along which one operand of a fold does not move
     std::string loop;
     int64_t trips;
@@ -262,11 +266,12 @@ private:
     int64_t shared = 0;    // bytes of what does not vary with it
     int values = 0;        // whose elements vary with it
   };
-  std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
-  void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
-  void weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
-  bool sum_in_parts(int s, int64_t bytes, Tile& tile);
-  void to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept, std::vector<std::string>& reduced);
+  std::vector<Row> rows_of(StageId s, const std::string& lanes, const std::vector<std::string>& common) const;
+  void dot_tile(StageId s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
+  void weight_tile(StageId s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
+  bool sum_in_parts(StageId s, int64_t bytes, Tile& tile);
+  void to_and_fro(StageId s, const Tile& tile, std::vector<std::string>& kept,
+                  std::vector<std::string>& reduced);
 
   // Sums over blocks of sums within blocks (choose_blocks.cpp).
   struct BlockSums {
@@ -275,9 +280,9 @@ private:
     std::string lanes, rows; // rows: the other operand's; empty where there is one
     int64_t steps = 1;       // of one block
   };
-  std::optional<BlockSums> block_sums(int s) const;
-  void block_tiles(int s, BlockSums sums);
-  void prefetch_blocks(int s, const BlockSums& sums, bool several_rows);
+  std::optional<BlockSums> block_sums(StageId s) const;
+  void block_tiles(StageId s, BlockSums sums);
+  void prefetch_blocks(StageId s, const BlockSums& sums, bool several_rows);
 
   const Cone& original_;
   Nests nests_;
@@ -291,7 +296,7 @@ private:
   // of segments, by stage: the loops around the cut
   std::map<std::string, std::vector<std::string>> piece_loops_;
   std::set<std::string> joined_; // segments that run in the loops of the segment before
-  std::map<std::string, int>
+  std::map<std::string, ValueId>
       padded_products_; // products of panels with what copy_padded() copied, and that value
   // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of
   // the sum
@@ -300,7 +305,7 @@ private:
   std::set<std::string> column_streams_; // stages, by name
   std::set<std::string> summed_;         // whose loops sum_in_parts() chose
   std::string rolled_;                   // the loop along which scans keep one state
-  int done_ = 0;                         // the last stage that matmul() scheduled
+  StageId done_{0};                      // the last stage that matmul() scheduled
   bool one_row_ = false;                 // one_row() is running
   std::string row_axis_;                 // whose one row it found
   std::string few_axis_;                 // few_lanes() is running: the axis,

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 namespace luminal::kernel {
-std::vector<int> independent_axes(const Stage& stage) {
-  std::vector<int> axes;
-  for (const int axis : stage.axes) {
+std::vector<AxisId> independent_axes(const Stage& stage) {
+  std::vector<AxisId> axes;
+  for (const AxisId axis : stage.axes) {
     bool kept = axis != stage.scan_axis && !contains(stage.ordered, axis);
     for (const Component& c : stage.components)
       kept &= c.kind == ComponentKind::update || contains(c.axes, axis);
@@ -33,13 +33,13 @@ std::string free_name(const Cone& cone, std::string name) {
 /// How many of the independent axes become one loop.
 Schedule distributed(const Cone& cone, const Stage& stage, size_t number, size_t most) {
   Schedule schedule;
-  std::vector<int> outer = independent_axes(stage);
+  std::vector<AxisId> outer = independent_axes(stage);
   if (outer.size() > most) outer.resize(most);
   if (outer.empty()) return schedule;
-  const auto name = [&](int axis) { return cone.axes[size_t(axis)].name; };
+  const auto name = [&](AxisId axis) { return cone.axes[axis].name; };
   std::vector<std::string> order{stage.name};
-  for (const int axis : outer) order.push_back(name(axis));
-  for (const int axis : stage.axes)
+  for (const AxisId axis : outer) order.push_back(name(axis));
+  for (const AxisId axis : stage.axes)
     if (!contains(outer, axis)) order.push_back(name(axis));
   schedule.add(DirectiveKind::order, order);
   std::string loop = name(outer[0]);
@@ -68,12 +68,12 @@ Schedule fused_stages(const Cone& cone) {
   // A tuple over different axes becomes plain folds one after the other.
   if (!is_legal(schedule))
     for (const Stage& stage : cone.stages)
-      if (stage.monoid && stage.scan_axis < 0) schedule.add(DirectiveKind::cascade, {stage.name, "root"});
+      if (stage.monoid && !stage.scan_axis) schedule.add(DirectiveKind::cascade, {stage.name, "root"});
   if (!is_legal(schedule)) return schedule;
   // Maps on a finished fold, and maps on maps, join the stage before them where they can.
-  for (size_t s = 0;;) {
+  for (StageId s(0);;) {
     const Cone present = apply(cone, schedule).cone;
-    if (s + 1 >= present.stages.size()) break;
+    if (!present.stages.has(s + 1)) break;
     Schedule with = schedule;
     with.add(DirectiveKind::fuse, {present.stages[s].name, present.stages[s + 1].name});
     if (is_legal(with))
@@ -89,10 +89,10 @@ DefaultKernel flat_kernel(const Cone& cone) {
   const auto is_legal = [&](const Schedule& with) { return lower(cone, with).ok(); };
   if (Result<Kernel> kernel = lower(cone, schedule); !kernel) return {std::move(schedule), std::move(kernel)};
   const Cone present = apply(cone, schedule).cone;
-  for (size_t s = 0; s < present.stages.size(); ++s)
+  for (const StageId s : present.stages.ids())
     // Fewer axes where all of them are not legal: an inner one without elements, a tail of its own.
     for (size_t most = independent_axes(present.stages[s]).size(); most > 0; --most) {
-      Schedule with = joined(schedule, distributed(present, present.stages[s], s, most));
+      Schedule with = joined(schedule, distributed(present, present.stages[s], s.index(), most));
       if (!is_legal(with)) continue;
       schedule = std::move(with);
       break;

@@ -9,7 +9,7 @@ namespace luminal::kernel {
 inline bool wants_flat(const MachineLimits& limits) { return limits.vector_registers == 0; }
 
 /// Axes whose elements are independent of each other: that every component keeps, in no given order.
-std::vector<int> independent_axes(const Stage& stage);
+std::vector<AxisId> independent_axes(const Stage& stage);
 /// Tuples that cannot stay whole become plain folds; maps on a finished fold join it where they can.
 Schedule fused_stages(const Cone& cone);
 

@@ -27,7 +27,7 @@ public:
 
 private:
   struct Tile {
-    int row, column, step; ///< axes
+    AxisId row, column, step;
   };
   std::optional<Tile> tile_axes(const Stage& stage) const;
   std::optional<DefaultKernel> made() const;
@@ -38,8 +38,8 @@ private:
     schedule_.directives.push_back(d);
   }
   bool try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
-  const ConeAxis& axis(int a) const { return nests_.cone.axes[size_t(a)]; }
-  int64_t trips(int a) const {
+  const ConeAxis& axis(AxisId a) const { return nests_.cone.axes[a]; }
+  int64_t trips(AxisId a) const {
     const Interval range = axis(a).extent.range();
     return range.high == unbounded_high ? most_trips : std::min(range.high, most_trips);
   }
@@ -97,33 +97,33 @@ std::optional<GroupScheduler::Tile> GroupScheduler::tile_axes(const Stage& stage
     if (c.kind != ComponentKind::fold || c.op != Op::add) return {};
     visit_loads(c.body, [&](const FormulaLoad& f) { loads.push_back(&f); });
   }
-  const auto again = [&](const FormulaLoad* load, int a) {
+  const auto again = [&](const FormulaLoad* load, AxisId a) {
     return !varies_with(nests_.cone, load->index, axis(a).symbol);
   };
-  Tile best{-1, -1, -1};
-  const std::vector<int> kept = independent_axes(stage);
+  Tile best;
+  const std::vector<AxisId> kept = independent_axes(stage);
   // Results lie along the last kept axis that their index ends with.
   for (const Component& c : stage.components)
-    if (c.out >= 0 && !c.index.empty())
-      for (int a : kept)
+    if (c.out && !c.index.empty())
+      for (AxisId a : kept)
         if (depends_on(c.index.back(), axis(a).symbol)) best.column = a;
-  if (best.column < 0 || trips(best.column) < 8) return {};
-  for (int a : kept) {
+  if (!best.column || trips(best.column) < 8) return {};
+  for (AxisId a : kept) {
     if (a == best.column || trips(a) < 8) continue;
     const bool pair =
         std::ranges::any_of(loads, [&](auto* f) { return again(f, a) && !again(f, best.column); }) &&
         std::ranges::any_of(loads, [&](auto* f) { return again(f, best.column) && !again(f, a); });
-    if (pair && (best.row < 0 || trips(a) > trips(best.row))) best.row = a;
+    if (pair && (!best.row || trips(a) > trips(best.row))) best.row = a;
   }
-  for (int a : reduced_axes(stage))
-    if (best.step < 0 || trips(a) > trips(best.step)) best.step = a;
-  if (best.row < 0 || best.step < 0 || trips(best.step) < 2) return {};
+  for (AxisId a : reduced_axes(stage))
+    if (!best.step || trips(a) > trips(best.step)) best.step = a;
+  if (!best.row || !best.step || trips(best.step) < 2) return {};
   return best;
 }
 
 std::optional<DefaultKernel> GroupScheduler::product() {
   if (nests_.cone.stages.size() != 1) return {};
-  const Stage stage = nests_.cone.stages[0];
+  const Stage stage = nests_.cone.stages.front();
   const auto axes = tile_axes(stage);
   if (!axes) return {};
   // Tiles as large as registers allow, smaller ones where there would be too few groups.
@@ -131,8 +131,10 @@ std::optional<DefaultKernel> GroupScheduler::product() {
   for (const Component& c : stage.components)
     if (c.kind == ComponentKind::fold) wide = std::max<int64_t>(wide, bits(c.dtype) / 32);
   wide *= std::ranges::count(stage.components, ComponentKind::fold, &Component::kind);
-  const auto edge = [&](int a) { return std::min<int64_t>(128, int64_t(std::bit_ceil(uint64_t(trips(a))))); };
-  for (int a : independent_axes(stage))
+  const auto edge = [&](AxisId a) {
+    return std::min<int64_t>(128, int64_t(std::bit_ceil(uint64_t(trips(a)))));
+  };
+  for (AxisId a : independent_axes(stage))
     if (a != axes->row && a != axes->column) batch = std::min(batch * trips(a), most_trips);
   int64_t rows = edge(axes->row), columns = edge(axes->column);
   const auto groups = [&] {
@@ -166,14 +168,14 @@ std::optional<DefaultKernel> GroupScheduler::product() {
   constexpr int64_t steps = 16;
   add(DirectiveKind::split, {s, step, step_o, step_i}, {steps});
   std::vector<std::string> outer, order{s};
-  for (int a : independent_axes(stage))
+  for (AxisId a : independent_axes(stage))
     if (a != axes->row && a != axes->column) outer.push_back(axis(a).name);
   outer.push_back(row_o);
   outer.push_back(column_o);
   order.insert(order.end(), outer.begin(), outer.end());
   order.push_back(row_l);
   order.push_back(column_l);
-  for (int a : stage.axes)
+  for (AxisId a : stage.axes)
     if (a != axes->step && !contains(independent_axes(stage), a)) order.push_back(axis(a).name);
   order.insert(order.end(), {step_o, step_i, row_u, row_v, column_u, column_v});
   add(DirectiveKind::order, order);
@@ -187,7 +189,7 @@ std::optional<DefaultKernel> GroupScheduler::product() {
 /// all of it can.
 std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const std::string& loop,
                                                     int most_tiles, bool all) {
-  std::vector<int> read;
+  std::vector<ValueId> read;
   for (const Component& c : stage.components)
     if (!c.after)
       visit_loads(c.body, [&](const FormulaLoad& f) {
@@ -196,8 +198,8 @@ std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const st
   const Schedule before = schedule_;
   for (int tiles = most_tiles; tiles > 0; tiles--) {
     size_t copies = 0;
-    for (int v : read) {
-      std::vector<std::string> words{stage.name, nests_.cone.values[size_t(v)].name, loop};
+    for (ValueId v : read) {
+      std::vector<std::string> words{stage.name, nests_.cone.values[v].name, loop};
       std::vector<int64_t> numbers;
       if (tiles > 1) numbers.push_back(tiles);
       if (!all)
@@ -216,7 +218,7 @@ std::optional<DefaultKernel> GroupScheduler::copied(const Stage& stage, const st
 /// A sum of products of two numbers that the unit multiplies, in tiles of the unit's tiles.
 std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
   if (nests_.cone.stages.size() != 1) return {};
-  const Stage stage = nests_.cone.stages[0];
+  const Stage stage = nests_.cone.stages.front();
   const auto takes = [&](const FormulaRef& f, DType type) {
     const auto* cast = f->as<FormulaCast>();
     return cast && cast->x->dtype == type;
@@ -229,10 +231,10 @@ std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
   if (!axes || trips(axes->row) < unit.m || trips(axes->column) < unit.n || trips(axes->step) < unit.k)
     return {};
   int64_t batch = 1;
-  for (int a : independent_axes(stage))
+  for (AxisId a : independent_axes(stage))
     if (a != axes->row && a != axes->column) batch = std::min(batch * trips(a), most_trips);
   constexpr int64_t widest = 128, warps = 2; // along each edge of a tile
-  const auto edge = [&](int a, int64_t least) {
+  const auto edge = [&](AxisId a, int64_t least) {
     return std::max(least, std::min(widest, int64_t(std::bit_ceil(uint64_t(trips(a))))));
   };
   int64_t rows = edge(axes->row, unit.m), columns = edge(axes->column, unit.n);
@@ -263,13 +265,13 @@ std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
   add(DirectiveKind::split, {s, step, step_o, step_r}, {trips(axes->step) > unit.k ? 2 * unit.k : unit.k});
   add(DirectiveKind::split, {s, step_r, step_u, step_l}, {unit.k});
   std::vector<std::string> outer, order{s};
-  for (int a : independent_axes(stage))
+  for (AxisId a : independent_axes(stage))
     if (a != axes->row && a != axes->column) outer.push_back(axis(a).name);
   outer.push_back(row_o);
   outer.push_back(column_o);
   order.insert(order.end(), outer.begin(), outer.end());
   order.insert(order.end(), {row_w, column_w});
-  for (int a : stage.axes)
+  for (AxisId a : stage.axes)
     if (a != axes->step && !contains(independent_axes(stage), a)) order.push_back(axis(a).name);
   order.insert(order.end(), {step_o, step_u, row_u, column_u, row_l, column_l, step_l});
   add(DirectiveKind::order, order);
@@ -282,36 +284,36 @@ std::optional<DefaultKernel> GroupScheduler::product(const Unit& unit) {
 
 /// Stages that share their outer axes, each of which sums along contiguous elements or maps them.
 std::optional<DefaultKernel> GroupScheduler::rows() {
-  const std::vector<Stage> stages = nests_.cone.stages;
-  std::vector<int> shared = independent_axes(stages[0]);
+  const IdVector<StageId, Stage> stages = nests_.cone.stages;
+  std::vector<AxisId> shared = independent_axes(stages.front());
   bool sums = false;
   for (const Stage& stage : stages) {
-    const std::vector<int> own = independent_axes(stage);
-    std::erase_if(shared, [&](int a) { return !contains(own, a); });
+    const std::vector<AxisId> own = independent_axes(stage);
+    std::erase_if(shared, [&](AxisId a) { return !contains(own, a); });
     sums |= has_fold(stage);
   }
   if (!sums) return {};
   // Of each stage the axis that lanes run along: one that its loads are contiguous along.
-  std::vector<int> along;
+  IdVector<StageId, AxisId> along;
   int64_t longest = 1;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    int found = -1;
+  for (const StageId s : stages.ids()) {
+    AxisId found;
     bool more = false;
-    for (int a : stages[s].axes) {
+    for (AxisId a : stages[s].axes) {
       if (contains(shared, a)) continue;
       more = true;
       const StageLoop* loop = nests_.stages[s].find(axis(a).name);
       if (!loop || !loop->symbol.is_symbol()) continue;
-      const AxisUse use = use_along(nests_, int(s), loop->symbol);
+      const AxisUse use = use_along(nests_, s, loop->symbol);
       if (use.contiguous + use.near > 0 || use.store_contiguous) found = a;
     }
-    if (more && found < 0) return {};
-    if (found >= 0) longest = std::max(longest, trips(found));
+    if (more && !found) return {};
+    if (found) longest = std::max(longest, trips(found));
     along.push_back(found);
   }
   if (longest < 8) return {};
   double all = 1;
-  for (int a : shared) all *= double(trips(a));
+  for (AxisId a : shared) all *= double(trips(a));
   // Each lane takes a few elements; short rows share a group.
   const auto lanes_for = [&](int64_t elements) {
     return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(elements, 1))));
@@ -324,10 +326,10 @@ std::optional<DefaultKernel> GroupScheduler::rows() {
   while (together > 1 && all / double(together) < double(target_.groups)) together /= 2;
 
   const std::string group = name("g"), rest_o = name("row.o"), rest_l = name("row.l");
-  for (size_t s = 0; s < stages.size(); ++s) {
+  for (const StageId s : stages.ids()) {
     const std::string& stage = stages[s].name;
     std::vector<std::string> outer, order{stage}, distributed{stage};
-    for (int a : shared) outer.push_back(axis(a).name);
+    for (AxisId a : shared) outer.push_back(axis(a).name);
     if (together > 1) {
       add(DirectiveKind::split, {stage, outer.back(), rest_o, rest_l}, {together});
       outer.back() = rest_o;
@@ -336,16 +338,16 @@ std::optional<DefaultKernel> GroupScheduler::rows() {
     order.insert(order.end(), outer.begin(), outer.end());
     if (together > 1) order.push_back(rest_l);
     std::string step, lane;
-    if (along[s] >= 0) {
+    if (along[s]) {
       const std::string loop = axis(along[s]).name;
       step = name(loop + ".o"), lane = name(loop + ".l");
       add(DirectiveKind::split, {stage, loop, step, lane}, {lanes});
       distributed.push_back(lane);
     }
     // Lanes of the sum are the innermost loop; what else the stage has is serial.
-    for (int a : stages[s].axes)
+    for (AxisId a : stages[s].axes)
       if (!contains(shared, a) && a != along[s]) order.push_back(axis(a).name);
-    if (along[s] >= 0) order.insert(order.end(), {step, lane});
+    if (along[s]) order.insert(order.end(), {step, lane});
     add(DirectiveKind::order, order);
     if (!outer.empty()) merge_groups(stage, outer, group);
     if (distributed.size() > 1) add(DirectiveKind::lanes, distributed);

@@ -26,9 +26,9 @@ double trips_of(Expr extent, const ExprMap<int64_t>& sizes) {
   return high == unbounded_high ? trips_of_unbounded : double(high);
 }
 
-double points_along(const Cone& cone, const std::vector<int>& axes, const ExprMap<int64_t>& sizes) {
+double points_along(const Cone& cone, const std::vector<AxisId>& axes, const ExprMap<int64_t>& sizes) {
   double points = 1;
-  for (int a : axes) points *= trips_of(cone.axes[size_t(a)].extent, sizes);
+  for (AxisId a : axes) points *= trips_of(cone.axes[a].extent, sizes);
   return points;
 }
 
@@ -37,12 +37,12 @@ public:
   Judge(const Nests& nests, const MachineLimits& limits, const ExprMap<int64_t>& sizes)
       : nests_(nests), limits_(limits), sizes_(sizes) {}
 
-  std::optional<TiledFold> fold(size_t s, const Component& fold) const {
+  std::optional<TiledFold> fold(StageId s, const Component& fold) const {
     const Stage& stage = nests_.cone.stages[s];
     const StageNest& nest = nests_.stages[s];
     TiledFold result;
     result.stage = stage.name, result.points = 1;
-    for (int a : stage.axes) result.points *= trips_of(nests_.cone.axes[size_t(a)].extent);
+    for (AxisId a : stage.axes) result.points *= trips_of(nests_.cone.axes[a].extent);
     if (result.points < fewest_points) return {};
     std::vector<Load> loads = loads_of(stage, nest, fold);
     double read = 0;
@@ -87,13 +87,13 @@ public:
     // Two multiply-adds and two loads begin in a cycle, and a multiply-add takes four. Sums of few
     // terms do not wait for those before them.
     double terms = 1;
-    for (int a : stage.axes)
-      if (!contains(fold.axes, a)) terms *= trips_of(nests_.cone.axes[size_t(a)].extent);
+    for (AxisId a : stage.axes)
+      if (!contains(fold.axes, a)) terms *= trips_of(nests_.cone.axes[a].extent);
     const double by_loads = std::min(1.0, sums / brought),
                  by_chains = terms <= few_terms ? 1 : std::min(1.0, sums / 8);
     result.rate = filled * std::min(by_loads, by_chains);
-    const bool across = lanes && std::ranges::none_of(fold.axes, [&](int a) {
-                          return depends_on_loop(nest, nests_.cone.axes[size_t(a)].symbol, *lanes);
+    const bool across = lanes && std::ranges::none_of(fold.axes, [&](AxisId a) {
+                          return depends_on_loop(nest, nests_.cone.axes[a].symbol, *lanes);
                         });
     double added = 1; // the share of the multiply-adds beside the additions of lanes to each other
     if (across) {
@@ -109,7 +109,7 @@ public:
       result.limit = fmt::format("lanes are added for each {} terms", terms);
     else if (by_loads < by_chains)
       result.limit = fmt::format("{} loads for {} multiply-adds, most of {}", brought, sums,
-                                 nests_.cone.values[size_t(worst->value)].name);
+                                 nests_.cone.values[worst->value].name);
     else
       result.limit = fmt::format("{} sums at once", sums);
     return result;
@@ -117,14 +117,13 @@ public:
 
 private:
   struct Load {
-    int value;
+    ValueId value;
     std::vector<Expr> index; // over loops
     int bits = 32;           // that are read at once
     double elements = 1;
     bool along(Expr symbol) const { return varies(index, symbol); }
     Step step(const Cone& cone, Expr symbol) const {
-      return step_of(cone, value, index, symbol,
-                     std::max(1, bits / luminal::bits(cone.values[size_t(value)].dtype)));
+      return step_of(cone, value, index, symbol, std::max(1, bits / luminal::bits(cone.values[value].dtype)));
     }
   };
 
@@ -151,12 +150,12 @@ private:
       if (std::ranges::any_of(loads,
                               [&](const Load& l) { return l.value == load.value && l.index == load.index; }))
         return;
-      for (int a : stage.axes) {
-        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+      for (AxisId a : stage.axes) {
+        const ConeAxis& axis = nests_.cone.axes[a];
         if (varies(f.index, axis.symbol)) load.elements *= trips_of(axis.extent);
       }
       double stored = 1;
-      for (Expr extent : nests_.cone.values[size_t(f.value)].shape) stored *= trips_of(extent);
+      for (Expr extent : nests_.cone.values[f.value].shape) stored *= trips_of(extent);
       load.elements = std::min(load.elements, std::max(1.0, stored));
       loads.push_back(std::move(load));
     });
@@ -180,7 +179,7 @@ std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule) {
   }
 }
 
-double share_of_loops(const Nests& nests, size_t s, const ExprMap<int64_t>& sizes) {
+double share_of_loops(const Nests& nests, StageId s, const ExprMap<int64_t>& sizes) {
   const Stage& stage = nests.cone.stages[s];
   const StageNest& nest = nests.stages[s];
   const bool end = std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
@@ -188,8 +187,8 @@ double share_of_loops(const Nests& nests, size_t s, const ExprMap<int64_t>& size
   });
   if (!end) return 1;
   std::vector<std::pair<Expr, double>> axes;
-  for (int a : stage.axes) {
-    const ConeAxis& axis = nests.cone.axes[size_t(a)];
+  for (AxisId a : stage.axes) {
+    const ConeAxis& axis = nests.cone.axes[a];
     axes.emplace_back(axis.symbol, trips_of(axis.extent, sizes));
   }
   Expr condition = logical_and(stage.domain, stage.needed);
@@ -201,7 +200,7 @@ std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limi
                                    const ExprMap<int64_t>& sizes) {
   std::vector<TiledFold> folds;
   const Judge judge(nests, limits, sizes);
-  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+  for (const StageId s : nests.cone.stages.ids())
     for (const Component& c : nests.cone.stages[s].components)
       if (c.kind == ComponentKind::fold)
         if (auto fold = judge.fold(s, c)) folds.push_back(std::move(*fold));
@@ -210,11 +209,10 @@ std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limi
 
 double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   double copied = 0;
-  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+  for (const StageId s : nests.cone.stages.ids()) {
     const Stage& stage = nests.cone.stages[s];
     const bool copies = std::ranges::all_of(stage.components, [&](const Component& c) {
-      return c.kind == ComponentKind::map && c.out >= 0 &&
-             nests.cone.values[size_t(c.out)].role == ValueRole::interior;
+      return c.kind == ComponentKind::map && c.out && nests.cone.values[c.out].role == ValueRole::interior;
     });
     if (!copies) continue;
     const double points = points_along(nests.cone, stage.axes, sizes);
@@ -222,7 +220,7 @@ double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
     bool vectors = false, lanes = false;
     for (const StageLoop& l : nests.stages[s].loops) {
       if (l.kind != LoopKind::vector && l.kind != LoopKind::unrolled) continue;
-      const AxisUse use = use_along(nests, int(s), l.symbol);
+      const AxisUse use = use_along(nests, s, l.symbol);
       lanes |= l.kind == LoopKind::vector;
       vectors |= l.kind == LoopKind::vector ? use.strided + use.irregular == 0 : use.contiguous > 0;
     }
@@ -234,15 +232,15 @@ double copied_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
 
 double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   double stored = 0;
-  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+  for (const StageId s : nests.cone.stages.ids())
     for (const Component& c : nests.cone.stages[s].components) {
-      if (c.out < 0 || nests.cone.values[size_t(c.out)].role == ValueRole::interior) continue;
+      if (!c.out || nests.cone.values[c.out].role == ValueRole::interior) continue;
       const std::vector<Expr> index = over_loops(nests.stages[s], c.index);
       const bool apart = std::ranges::any_of(nests.stages[s].loops, [&](const StageLoop& l) {
         return l.kind == LoopKind::vector && l.symbol.is_symbol() &&
                std::ranges::any_of(index, [&](Expr e) { return depends_on(e, l.symbol); }) &&
                step_of(nests.cone, c.out, index, l.symbol) != Step::contiguous &&
-               !in_rows(nests, int(s), l.symbol);
+               !in_rows(nests, s, l.symbol);
       });
       if (!apart) continue;
       stored += points_along(nests.cone, c.axes, sizes);
@@ -252,12 +250,12 @@ double stored_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
 
 double summed_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   double summed = 0;
-  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+  for (const StageId s : nests.cone.stages.ids()) {
     const Stage& stage = nests.cone.stages[s];
     const bool together = std::ranges::any_of(nests.stages[s].loops, [](const StageLoop& l) {
       return l.symbol.is_symbol() && (l.kind == LoopKind::vector || l.kind == LoopKind::unrolled);
     });
-    if (has_fold(stage) && stage.scan_axis < 0 && !together)
+    if (has_fold(stage) && !stage.scan_axis && !together)
       summed += points_along(nests.cone, stage.axes, sizes) * share_of_loops(nests, s, sizes);
   }
   return summed;
@@ -265,15 +263,15 @@ double summed_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
 
 double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   double loaded = 0;
-  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+  for (const StageId s : nests.cone.stages.ids()) {
     const Stage& stage = nests.cone.stages[s];
     const StageNest& nest = nests.stages[s];
     const double points = points_along(nests.cone, stage.axes, sizes);
-    std::vector<std::pair<int, std::vector<Expr>>> seen;
+    std::vector<std::pair<ValueId, std::vector<Expr>>> seen;
     for (const Component& c : stage.components)
       visit_loads(c.body, [&](const FormulaLoad& f) {
         if (f.index.empty()) return;
-        const ConeValue& value = nests.cone.values[size_t(f.value)];
+        const ConeValue& value = nests.cone.values[f.value];
         if (value.role == ValueRole::interior) return;
         const std::vector<Expr> index = over_loops(nest, f.index);
         bool apart = false, squares = false;
@@ -288,8 +286,8 @@ double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
         if (!apart || squares || contains(seen, std::pair(f.value, index))) return;
         seen.emplace_back(f.value, index);
         double elements = 1;
-        for (int a : stage.axes) {
-          const ConeAxis& axis = nests.cone.axes[size_t(a)];
+        for (AxisId a : stage.axes) {
+          const ConeAxis& axis = nests.cone.axes[a];
           if (varies(f.index, axis.symbol)) elements *= trips_of(axis.extent, sizes);
         }
         if (points < fewest_reads * elements) loaded += elements * share_of_loops(nests, s, sizes);
@@ -300,7 +298,7 @@ double loaded_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
 
 double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
   double computed = 0;
-  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+  for (const StageId s : nests.cone.stages.ids()) {
     const Stage& stage = nests.cone.stages[s];
     const StageNest& nest = nests.stages[s];
     for (const Component& c : stage.components) {
@@ -312,8 +310,8 @@ double functions_one_by_one(const Nests& nests, const ExprMap<int64_t>& sizes) {
       });
       if (functions == 0) continue;
       bool lanes = false;
-      for (int a : c.axes) {
-        const ConeAxis& axis = nests.cone.axes[size_t(a)];
+      for (AxisId a : c.axes) {
+        const ConeAxis& axis = nests.cone.axes[a];
         points *= trips_of(axis.extent, sizes);
         lanes = lanes || std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
                   return l.kind == LoopKind::vector && depends_on_loop(nest, axis.symbol, l);

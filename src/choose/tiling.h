@@ -33,7 +33,7 @@ std::optional<Nests> largest_nests(const Cone& cone, const Schedule& schedule);
 // `sizes`: of the cone's dimension symbols, where something else is meant than their largest values.
 
 /// Of the points of a stage, what its loops do not leave out: a domain ends them where a schedule says so.
-double share_of_loops(const Nests& nests, size_t stage, const ExprMap<int64_t>& sizes = {});
+double share_of_loops(const Nests& nests, StageId stage, const ExprMap<int64_t>& sizes = {});
 
 /// The folds of these loops, in the order of their stages.
 std::vector<TiledFold> tiled_folds(const Nests& nests, const MachineLimits& limits,

@@ -14,7 +14,7 @@ namespace {
 /// A product as the wish sees it: along n only the constant moves, along `rows` only the other
 /// operand.
 struct Shape {
-  int dim = -1;
+  std::optional<int> dim;
   int64_t n = 1, rows = 1, depth = 1;
   int64_t groups = 1;   ///< of n in the dimension
   bool grouped = false; ///< each of several parts meets a part of its own of the other operand
@@ -25,16 +25,16 @@ struct Shape {
 bool is_number(DType dtype) { return is_float(dtype) ? bits(dtype) <= 32 : bits(dtype) == 8; }
 
 /// The kept axis along which both operands move and a dimension of the weight has one part for each step: the
-/// groups of a convolution; -1: there is none.
-int group_axis(const Cone& cone, const Stage& st, const FormulaLoad& w, const FormulaLoad& x) {
-  const std::vector<int> reduced = reduced_axes(st);
-  int group = -1;
-  for (int a : st.axes) {
-    const ConeAxis& axis = cone.axes[size_t(a)];
+/// groups of a convolution; none where there are several or none.
+AxisId group_axis(const Cone& cone, const Stage& st, const FormulaLoad& w, const FormulaLoad& x) {
+  const std::vector<AxisId> reduced = reduced_axes(st);
+  AxisId group;
+  for (AxisId a : st.axes) {
+    const ConeAxis& axis = cone.axes[a];
     if (!axis.symbol.is_symbol() || contains(reduced, a) || !varies(w.index, axis.symbol) ||
         !varies(x.index, axis.symbol))
       continue;
-    if (group >= 0 || !axis.extent.is_constant()) return -1;
+    if (group || !axis.extent.is_constant()) return {};
     group = a;
   }
   return group;
@@ -43,23 +43,23 @@ int group_axis(const Cone& cone, const Stage& st, const FormulaLoad& w, const Fo
 std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& weight,
                               const Formula& other) {
   const FormulaLoad &w = *load_of(weight), &x = *load_of(other);
-  const ConeValue& value = cone.values[size_t(w.value)];
+  const ConeValue& value = cone.values[w.value];
   if (value.role != ValueRole::input || value.dtype != weight.dtype || !is_number(weight.dtype) ||
       !is_number(other.dtype) || !w.guard.is_constant(1) || !value.layout.empty())
     return {};
   Shape shape;
   size_t read = 0;
-  const std::vector<int> reduced = reduced_axes(st);
+  const std::vector<AxisId> reduced = reduced_axes(st);
   const Component* last = nullptr;
   for (auto& c : st.components)
-    if (c.out >= 0) last = &c;
+    if (c.out) last = &c;
   if (!last) return {};
-  const int group = group_axis(cone, st, w, x);
-  const Expr part = group < 0 ? Expr(0) : cone.axes[size_t(group)].symbol;
-  const int64_t parts = group < 0 ? 1 : cone.axes[size_t(group)].extent.value();
-  shape.grouped = group >= 0;
-  for (int a : st.axes) {
-    const ConeAxis& axis = cone.axes[size_t(a)];
+  const AxisId group = group_axis(cone, st, w, x);
+  const Expr part = group ? cone.axes[group].symbol : Expr(0);
+  const int64_t parts = group ? cone.axes[group].extent.value() : 1;
+  shape.grouped = bool(group);
+  for (AxisId a : st.axes) {
+    const ConeAxis& axis = cone.axes[a];
     if (!axis.symbol.is_symbol()) continue;
     if (!axis.extent.is_constant()) return {};
     const int64_t extent = axis.extent.value();
@@ -83,7 +83,7 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
       if (sums != varies(x.index, axis.symbol)) return {};
       if (sums)
         shape.depth *= extent;
-      else if (shape.dim >= 0)
+      else if (shape.dim)
         return {};
       else {
         shape.dim = int(d - w.index.begin());
@@ -95,17 +95,17 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
     else
       shape.rows *= extent;
   }
-  if (shape.dim < 0) return {};
+  if (!shape.dim) return {};
   for (size_t d = 0; d < w.index.size(); d++)
     if (w.index[d].is_constant(0) && value.shape[d].is_constant(1)) read++;
   if (read != w.index.size()) return {};
   // How far results are contiguous along the axes of the other operand.
   for (int64_t at = 1;;) {
     bool more = false;
-    for (int a : last->axes) {
-      const ConeAxis& axis = cone.axes[size_t(a)];
+    for (AxisId a : last->axes) {
+      const ConeAxis& axis = cone.axes[a];
       if (!axis.symbol.is_symbol() || varies(w.index, axis.symbol)) continue;
-      const Expr offset = layout_offset(cone.values[size_t(last->out)], last->index);
+      const Expr offset = layout_offset(cone.values[last->out], last->index);
       const auto step = coefficient_of(offset, axis.symbol);
       if (!step || !step->is_constant(at)) continue;
       at *= axis.extent.value();
@@ -121,9 +121,9 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
 
 namespace {
 /// The dimension of w along which neighbours of it meet neighbours of x in a dot instruction, and how many;
-/// -1: there is none.
-std::pair<int, int64_t> words_dim(const Cone& cone, const Stage& st, const Formula& weight,
-                                  const Formula& other, const MachineLimits& limits) {
+/// none: there is none.
+std::pair<std::optional<int>, int64_t> words_dim(const Cone& cone, const Stage& st, const Formula& weight,
+                                                 const Formula& other, const MachineLimits& limits) {
   const FormulaLoad &w = *load_of(weight), &x = *load_of(other);
   const Unit* unit = nullptr;
   for (const std::string& name : limits.units)
@@ -131,14 +131,13 @@ std::pair<int, int64_t> words_dim(const Cone& cone, const Stage& st, const Formu
       if ((u->a.dtype == weight.dtype && u->b.dtype == other.dtype) ||
           (u->a.dtype == other.dtype && u->b.dtype == weight.dtype))
         unit = u;
-  const std::vector<Expr>& shape = cone.values[size_t(w.value)].shape;
+  const std::vector<Expr>& shape = cone.values[w.value].shape;
   for (size_t d = 0; unit && d < w.index.size(); d++)
     if (w.index[d].is_symbol() && contains(x.index, w.index[d]) && shape[d].is_constant() &&
-        shape[d].value() >= unit->k && std::ranges::any_of(reduced_axes(st), [&](int a) {
-          return cone.axes[size_t(a)].symbol == w.index[d];
-        }))
+        shape[d].value() >= unit->k &&
+        std::ranges::any_of(reduced_axes(st), [&](AxisId a) { return cone.axes[a].symbol == w.index[d]; }))
       return {int(d), unit->k};
-  return {-1, 1};
+  return {std::nullopt, 1};
 }
 } // namespace
 
@@ -159,12 +158,12 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (!p || (p->grouped && p->beside)) continue;
       const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
       // (Floats: few rows read them as they lie. Words that are not full are made in the kernel.)
-      const bool bytes_along_rows = !is_float(weight.dtype) && p->dim + 1 == int(w.index.size());
+      const bool bytes_along_rows = !is_float(weight.dtype) && *p->dim + 1 == int(w.index.size());
       const auto [in_words, word] = p->beside && p->rows < 16 && !bytes_along_rows
-                                        ? std::pair(-1, int64_t{1})
+                                        ? std::pair<std::optional<int>, int64_t>(std::nullopt, 1)
                                         : words_dim(cone, st, weight, other, limits);
-      const bool wordy = in_words >= 0;
-      if (wordy && cone.values[size_t(w.value)].shape[size_t(in_words)].value() % word != 0) continue;
+      const bool wordy = in_words.has_value();
+      if (wordy && cone.values[w.value].shape[size_t(*in_words)].value() % word != 0) continue;
       const bool widened =
           is_float(weight.dtype) && bits(weight.dtype) < 32 && windows && windows->window && !wordy;
       if (other.dtype != DType::f32 && !widened && !wordy) continue;
@@ -211,8 +210,8 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
         // (Of what comes from memory for few results no line is passed over: in one piece it comes
         // faster.)
-        wishes.push_back({w.value, p->dim, columns,
-                          padded && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
+        wishes.push_back({w.value, *p->dim, columns,
+                          padded && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : ValueId(),
                           widened, in_words, word, p->groups, p->beside ? 0 : p->rows, gain});
       break;
     }

@@ -8,17 +8,17 @@ namespace luminal::kernel {
 /// Dimension `dim` of an input in blocks of `columns`: [d / columns, ... the others, d % columns]
 /// is how the default schedule reads it best.
 struct PanelWish {
-  int value = -1; ///< of the cone
+  ValueId value; ///< of the cone
   int dim = 0;
   int64_t columns = 0;
   /// The value that the product writes where it could leave out what lies outside along the rows of
-  /// the other operand, which windows reach over; else -1.
-  int padded = -1;
+  /// the other operand, which windows reach over; else none.
+  ValueId padded;
   /// as f32: a convolution multiplies each of them so often that no conversion stands in its loops
   bool widened = false;
   /// The dimension of which so many neighbours are a word of a dot instruction: [d / columns, ...
-  /// e / word, ..., d % columns, e % word]; -1: none.
-  int in_words = -1;
+  /// e / word, ..., d % columns, e % word]; none: there is none.
+  std::optional<int> in_words;
   int64_t word = 1;
   /// Parts of the dimension, each in blocks of its own: [group, d / columns, ..., d % columns], where d
   /// counts within a group.

@@ -49,14 +49,14 @@ struct Written {
   double bytes = 0;
   int64_t launches = 0;
 };
-void count(const std::vector<runtime::Step>& steps, const runtime::Plan& plan, std::set<int>& slots,
-           Written& out) {
+void count(const std::vector<runtime::Step>& steps, const runtime::Plan& plan,
+           std::set<runtime::SlotId>& slots, Written& out) {
   for (const runtime::Step& step : steps) {
     out.launches += step.kind == runtime::StepKind::launch;
-    for (const int slot : step.slots)
-      if (plan.slots[size_t(slot)].kind == runtime::SlotKind::arena && !plan.slots[size_t(slot)].pinned &&
+    for (const runtime::SlotId slot : step.slots)
+      if (plan.slots[slot].kind == runtime::SlotKind::arena && !plan.slots[slot].pinned &&
           slots.insert(slot).second)
-        out.bytes += double(plan.slots[size_t(slot)].max_bytes);
+        out.bytes += double(plan.slots[slot].max_bytes);
     count(step.body, plan, slots, out);
     count(step.otherwise, plan, slots, out);
   }
@@ -99,7 +99,7 @@ int opt(const OptArguments& a) {
   const auto plan = builder.build();
   if (!plan) throw Error(plan.error());
   Written written;
-  std::set<int> slots;
+  std::set<runtime::SlotId> slots;
   count(plan->steps, *plan, slots, written);
   size_t rows = 0;
   double saturate = 0, extract = 0, before = 0, after = 0;

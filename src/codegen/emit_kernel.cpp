@@ -56,8 +56,8 @@ void Emitter::declare_function(const std::string& name) {
   // Inlined, that would have to become metadata.
   llvm::Type *pointer = b_.getPtrTy(), *word = b_.getInt64Ty();
   std::vector<llvm::Type*> types;
-  std::vector<size_t> memory;
-  for (size_t i = 0; i < kernel_.buffers.size(); ++i)
+  std::vector<kernel::BufferId> memory;
+  for (const kernel::BufferId i : kernel_.buffers.ids())
     if (kernel_.buffers[i].space != Space::registers) {
       memory.push_back(i);
       types.push_back(pointer);
@@ -84,7 +84,7 @@ void Emitter::declare_function(const std::string& name) {
   }
   unsigned global = 0;
   Expr top[2] = {0, 0};
-  for (size_t i : memory) {
+  for (const kernel::BufferId i : memory) {
     const kernel::Buffer& buffer = kernel_.buffers[i];
     auto position = static_cast<unsigned>(arguments.size());
     int64_t known = std::max<int64_t>(buffer.alignment, 1);
@@ -121,9 +121,9 @@ void Emitter::declare_function(const std::string& name) {
   b_.SetInsertPoint(block("entry"));
   pointers_.assign(kernel_.buffers.size(), nullptr);
   unsigned next = 0;
-  for (size_t i : memory) pointers_[i] = function_->getArg(next++);
+  for (const kernel::BufferId i : memory) pointers_[i] = function_->getArg(next++);
   on_lines_.assign(kernel_.buffers.size(), nullptr);
-  for (size_t i : memory)
+  for (const kernel::BufferId i : memory)
     if (kernel_.buffers[i].streaming)
       on_lines_[i] =
           b_.CreateICmpEQ(b_.CreateAnd(b_.CreatePtrToInt(pointers_[i], b_.getInt64Ty()), i64(63)), i64(0));
@@ -140,13 +140,13 @@ void Emitter::declare_function(const std::string& name) {
 // ---- registers: how each buffer is cut into vectors ----
 
 void Emitter::note_register_access(kernel::BufferId buffer, Expr offset, Expr lane, int64_t lanes) {
-  if (buffer < 0 || kernel_.buffers[static_cast<size_t>(buffer)].space != Space::registers) return;
+  if (!buffer || kernel_.buffers[buffer].space != Space::registers) return;
   if (lanes <= 1 || !depends_on(offset, lane)) return;
   auto stride = coefficient_of(offset, lane);
   if (!stride || !stride->is_constant(1)) return;
   // Chunks must divide both the lanes of every access and the place where it begins.
   Expr first = offset - lane;
-  int64_t& width = registers_[static_cast<size_t>(buffer)].width;
+  int64_t& width = registers_[buffer].width;
   width = std::gcd(std::gcd(width, lanes), first.multiple());
 }
 
@@ -174,7 +174,7 @@ void Emitter::scan(const kernel::Body& statements, Expr lane, int64_t lanes) {
 void Emitter::declare_scratch() {
   registers_.assign(kernel_.buffers.size(), {});
   scan(kernel_.body, 0, 1);
-  for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
+  for (const kernel::BufferId i : kernel_.buffers.ids()) {
     const kernel::Buffer& buffer = kernel_.buffers[i];
     if (buffer.space != Space::registers) continue;
     if (!buffer.size.is_constant()) fail("the register buffer " + buffer.name + " has no constant size");
@@ -213,7 +213,7 @@ void Emitter::body(const kernel::Body& statements) {
 void Emitter::statement(const kernel::Stmt& stmt) {
   kernel::visit(
       stmt, [&](const kernel::Loop& s) { loop_of_tiles(s); }, [&](const kernel::Store& s) { store(s); },
-      [&](const kernel::LetValue& s) { lets_.at(static_cast<size_t>(s.let)) = value(s.value); },
+      [&](const kernel::LetValue& s) { lets_.at(s.let.index()) = value(s.value); },
       [&](const kernel::LetIndex& s) { let_index(s); }, [&](const kernel::If& s) { if_statement(s); },
       [&](const kernel::Barrier& s) {
         // Level 1 concerns the lanes of a group, and a group is one worker here.
@@ -448,7 +448,7 @@ bool Emitter::narrows(const kernel::Body& statements) {
     const bool suits = kernel::visit(
         v,
         [&](const kernel::Load& x) {
-          return bits(v.dtype) >= 8 && bits(kernel_.buffers[static_cast<size_t>(x.buffer)].dtype) >= 8;
+          return bits(v.dtype) >= 8 && bits(kernel_.buffers[x.buffer].dtype) >= 8;
         },
         [](const kernel::Apply& x) { return contains(alike, x.op); },
         // Instructions whose lanes act alone are among them.
@@ -464,7 +464,7 @@ bool Emitter::narrows(const kernel::Body& statements) {
       if (const auto* let = s->as<kernel::LetValue>()) return plain(plain, *let->value);
       const auto* store = s->as<kernel::Store>();
       if (!store || !plain(plain, *store->value)) return false;
-      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(store->buffer)];
+      const kernel::Buffer& buffer = kernel_.buffers[store->buffer];
       accumulates |= buffer.space == Space::registers;
       return bits(buffer.dtype) >= 8 && (buffer.space != Space::registers || buffer.padded);
     });
@@ -527,8 +527,8 @@ bool Emitter::line_is_known(Expr offset, DType type) {
 }
 
 void Emitter::prefetch(const kernel::Prefetch& s) {
-  if (pointers_[static_cast<size_t>(s.buffer)] == nullptr) return;
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
+  if (pointers_[s.buffer] == nullptr) return;
+  const kernel::Buffer& buffer = kernel_.buffers[s.buffer];
   if (line_is_known(s.offset, buffer.dtype)) return;
   if (varying(s.offset) && !coefficient_of(s.offset, *lane_)) return;
   bool halves = bits(buffer.dtype) == 4;
@@ -545,12 +545,11 @@ void Emitter::prefetch(const kernel::Prefetch& s) {
 // A plain copy: it begins and ends here.
 void Emitter::async_copy(const kernel::AsyncCopy& s) {
   const kernel::UnitOperand &to = s.to, &from = s.from;
-  DType type = kernel_.buffers[static_cast<size_t>(to.buffer)].dtype;
-  DType source_type = kernel_.buffers[static_cast<size_t>(from.buffer)].dtype;
+  DType type = kernel_.buffers[to.buffer].dtype;
+  DType source_type = kernel_.buffers[from.buffer].dtype;
   if (bits(type) < 8 || bits(source_type) != bits(type))
     fail("an asynchronous copy changes the type of its elements");
-  if (!pointers_[static_cast<size_t>(to.buffer)] || !pointers_[static_cast<size_t>(from.buffer)])
-    fail("an asynchronous copy from or to registers");
+  if (!pointers_[to.buffer] || !pointers_[from.buffer]) fail("an asynchronous copy from or to registers");
   auto bytes = static_cast<int64_t>(bits(type) / 8);
   Value *target = address(to.buffer, to.offset, static_cast<int>(bytes)),
         *source = address(from.buffer, from.offset, static_cast<int>(bytes));

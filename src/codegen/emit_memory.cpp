@@ -45,13 +45,13 @@ Value* Emitter::address(kernel::BufferId buffer, Expr offset, int offset_bytes, 
   }
   std::stable_sort(terms.begin(), terms.end(),
                    [](const Term& a, const Term& b) { return a.depth < b.depth; });
-  Value* p = pointers_[static_cast<size_t>(buffer)];
+  Value* p = pointers_[buffer];
   for (const Term& t : terms) p = step(p, t.v, t.bytes);
   return constant ? step(p, nullptr, constant * offset_bytes) : p;
 }
 
 Value* Emitter::mask_for(kernel::BufferId buffer) {
-  Value* tail = kernel_.buffers[static_cast<size_t>(buffer)].padded ? nullptr : tail_mask_;
+  Value* tail = kernel_.buffers[buffer].padded ? nullptr : tail_mask_;
   if (!tail || !if_mask_) return tail ? tail : if_mask_;
   return b_.CreateAnd(tail, if_mask_);
 }
@@ -94,7 +94,7 @@ Emitter::Access Emitter::access(kernel::BufferId buffer, Expr offset, int elemen
       if (!first.v) at_first = substitute(part, {{*lane_, Expr(first.k)}});
       Expr uniform = offset - sum(parts) + at_first;
       a.base = address(buffer, uniform, offset_bytes);
-      const kernel::Buffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
+      const kernel::Buffer& b = kernel_.buffers[buffer];
       const Interval at = resolve(uniform).range();
       if (offset_bytes == element_bytes && b.size.is_constant() && at.is_bounded()) {
         a.phase = affine_terms(resolve(uniform)).constant;
@@ -297,7 +297,7 @@ Value* Emitter::load(const kernel::Value& v) {
   if (auto it = columns_.find(&v); it != columns_.end())
     return unpack(it->second[static_cast<size_t>(variables_.at(*column_variable_).k)], v.dtype);
   const auto& from = *v.as<kernel::Load>();
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(from.buffer)];
+  const kernel::Buffer& buffer = kernel_.buffers[from.buffer];
   if (buffer.space == Space::registers) return load_register(from.buffer, from.offset);
   if (!from.guard.is_constant(1)) return guarded_load(v);
   Value* mask = varying(from.offset) ? mask_for(from.buffer) : nullptr;
@@ -317,7 +317,7 @@ Value* Emitter::load(const kernel::Value& v) {
 /// where they are something else.
 Value* Emitter::byte_of_words(kernel::BufferId buffer, Expr offset) {
   constexpr int64_t word = 4;
-  const kernel::Buffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
+  const kernel::Buffer& b = kernel_.buffers[buffer];
   if (!lane_ || !varying(offset) || bits(b.dtype) != 8) return nullptr;
   const std::optional<Expr> stride = coefficient_of(offset, *lane_);
   if (!stride || !stride->is_constant(word)) return nullptr;
@@ -350,7 +350,7 @@ Value* Emitter::guarded_load(const kernel::Value& v) {
     if_mask_ = outer;
     return loaded;
   }
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(from.buffer)];
+  const kernel::Buffer& buffer = kernel_.buffers[from.buffer];
   const bool halves = bits(buffer.dtype) == 4, nibble = halves && v.dtype == buffer.dtype;
   llvm::Type* element = bits(v.dtype) == 4 ? b_.getInt8Ty() : memory_type(v.dtype);
   Value* at = address(from.buffer, halves ? floordiv(from.offset, 2) : from.offset,
@@ -376,7 +376,7 @@ Value* Emitter::zeros() {
 }
 
 void Emitter::store(const kernel::Store& s) {
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
+  const kernel::Buffer& buffer = kernel_.buffers[s.buffer];
   // Numbers that are rounded as they are stored need not become f32 again in between.
   const auto* cast = s.value->as<kernel::Cast>();
   const bool rounds = cast && s.value->dtype == DType::bf16 && cast->x->dtype == DType::f32 &&
@@ -393,7 +393,7 @@ void Emitter::store(const kernel::Store& s) {
   const Access to = access(s.buffer, s.offset, bytes, bytes);
   if (transposed_.contains(&s)) return transpose_lanes(to, splat(packed));
   if (row_of_.contains(&s)) return store_in_row(s, to, splat(packed));
-  Value* on_line = on_lines_[static_cast<size_t>(s.buffer)];
+  Value* on_line = on_lines_[s.buffer];
   if (!on_line || mask || to.kind != Access::Kind::contiguous || !fills_lines(s, bytes))
     return store_memory(to, packed, mask);
   packed = splat(packed);
@@ -475,7 +475,7 @@ void Emitter::store_nibbles(kernel::BufferId buffer, Expr offset, Value* value, 
   int width = needed_bits(offset);
   Value *at = lane_index(floordiv(offset, 2), width),
         *odd = b_.CreateTrunc(lane_index(mod(offset, 2), width), with_lanes(i8));
-  Value* pointers = b_.CreateGEP(i8, pointers_[static_cast<size_t>(buffer)], at);
+  Value* pointers = b_.CreateGEP(i8, pointers_[buffer], at);
   for (int64_t l = 0; l < lanes_; ++l) {
     auto n = static_cast<uint64_t>(l);
     auto one = [&] {

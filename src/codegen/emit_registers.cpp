@@ -11,15 +11,14 @@ int64_t Emitter::register_index(kernel::BufferId buffer, Expr e) {
   Int k = integer(resolve(e));
   if (k.v)
     fail(fmt::format("the register buffer {} has an index that is known at run time only: {}",
-                     kernel_.buffers[static_cast<size_t>(buffer)].name, to_string(e)));
+                     kernel_.buffers[buffer].name, to_string(e)));
   return k.k;
 }
 
 llvm::AllocaInst* Emitter::register_chunk(kernel::BufferId buffer, int64_t chunk) {
-  RegisterBuffer& r = registers_[static_cast<size_t>(buffer)];
+  RegisterBuffer& r = registers_[buffer];
   if (chunk < 0 || chunk >= static_cast<int64_t>(r.chunks.size()))
-    fail("an index of the register buffer " + kernel_.buffers[static_cast<size_t>(buffer)].name +
-         " lies outside it");
+    fail("an index of the register buffer " + kernel_.buffers[buffer].name + " lies outside it");
   return r.chunks[static_cast<size_t>(chunk)];
 }
 
@@ -30,9 +29,9 @@ static bool ascending(llvm::ArrayRef<int64_t> places) {
 }
 
 Value* Emitter::read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places) {
-  int64_t width = registers_[static_cast<size_t>(buffer)].width;
+  int64_t width = registers_[buffer].width;
   auto n = static_cast<int64_t>(places.size());
-  llvm::Type* element = register_type(kernel_.buffers[static_cast<size_t>(buffer)].dtype);
+  llvm::Type* element = register_type(kernel_.buffers[buffer].dtype);
   auto chunk = [&](int64_t k) -> Value* {
     llvm::AllocaInst* c = register_chunk(buffer, k);
     return b_.CreateLoad(c->getAllocatedType(), c);
@@ -60,8 +59,7 @@ Value* Emitter::read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> 
   for (int64_t l = 0; l < n; ++l) {
     int64_t place = places[static_cast<size_t>(l)];
     if (place < 0)
-      fail("an index of the register buffer " + kernel_.buffers[static_cast<size_t>(buffer)].name +
-           " lies outside it");
+      fail("an index of the register buffer " + kernel_.buffers[buffer].name + " lies outside it");
     Value* x = chunk(place / width);
     if (width > 1) x = b_.CreateExtractElement(x, static_cast<uint64_t>(place % width));
     result = b_.CreateInsertElement(result, x, static_cast<uint64_t>(l));
@@ -70,7 +68,7 @@ Value* Emitter::read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> 
 }
 
 void Emitter::write_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places, Value* value) {
-  int64_t width = registers_[static_cast<size_t>(buffer)].width;
+  int64_t width = registers_[buffer].width;
   auto n = static_cast<int64_t>(places.size());
   if (width > 1 && ascending(places) && places[0] % width == 0 && n % width == 0) {
     for (int64_t l = 0; l < n; l += width) {
@@ -93,8 +91,7 @@ void Emitter::write_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> p
   for (int64_t l = 0; l < n; ++l) {
     int64_t place = places[static_cast<size_t>(l)];
     if (place < 0)
-      fail("an index of the register buffer " + kernel_.buffers[static_cast<size_t>(buffer)].name +
-           " lies outside it");
+      fail("an index of the register buffer " + kernel_.buffers[buffer].name + " lies outside it");
     llvm::AllocaInst* c = register_chunk(buffer, place / width);
     Value* x = b_.CreateExtractElement(value, static_cast<uint64_t>(l));
     if (width > 1)
@@ -109,7 +106,7 @@ std::vector<int64_t> Emitter::register_places(kernel::BufferId buffer, Expr offs
   const std::vector<int64_t>* pattern = lane_pattern(resolved);
   if (!pattern)
     fail(fmt::format("lanes of the register buffer {} lie apart in a way that is known at run time only: {}",
-                     kernel_.buffers[static_cast<size_t>(buffer)].name, to_string(offset)));
+                     kernel_.buffers[buffer].name, to_string(offset)));
   std::vector<int64_t> places = *pattern;
   int64_t first = register_index(buffer, substitute(resolved, {{*lane_, Expr(variables_.at(*lane_).k)}}));
   for (int64_t& p : places) p += first;
@@ -124,7 +121,7 @@ Value* Emitter::load_register(kernel::BufferId buffer, Expr offset) {
 void Emitter::store_register(kernel::BufferId buffer, Expr offset, Value* value) {
   if (!varying(offset)) {
     if (value->getType()->isVectorTy())
-      fail("all lanes store to one element of " + kernel_.buffers[static_cast<size_t>(buffer)].name);
+      fail("all lanes store to one element of " + kernel_.buffers[buffer].name);
     Value* one = b_.CreateInsertElement(
         llvm::PoisonValue::get(llvm::FixedVectorType::get(value->getType(), 1)), value, uint64_t(0));
     return write_registers(buffer, register_index(buffer, offset), one);

@@ -32,7 +32,7 @@ void Emitter::release_tiles() {
 /// Rows that are contiguous, one stride apart.
 Emitter::TileAddress Emitter::tile_address(const kernel::UnitCall& s, const kernel::Unit& unit, int operand) {
   const kernel::UnitOperand& o = s.operands[static_cast<size_t>(operand)];
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(o.buffer)];
+  const kernel::Buffer& buffer = kernel_.buffers[o.buffer];
   const std::string axes = unit.operand(operand).axes_in(buffer.dtype);
   if (axes.empty()) fail("an operand of a unit has another type than its buffer " + buffer.name);
   if (buffer.space == kernel::Space::registers || o.strides.size() != axes.size())
@@ -47,7 +47,7 @@ Emitter::TileAddress Emitter::tile_address(const kernel::UnitCall& s, const kern
 }
 
 void Emitter::move_tile(const char* intrinsic, int tile, const TileAddress& at) {
-  const int bytes = bits(kernel_.buffers[static_cast<size_t>(at.buffer)].dtype) / 8;
+  const int bytes = bits(kernel_.buffers[at.buffer].dtype) / 8;
   Value* first = address(at.buffer, at.offset, bytes);
   Value* step = b_.CreateNSWMul(scalar_index(at.rows), i64(bytes));
   call_intrinsic(intrinsic, b_.getVoidTy(), {b_.getInt8(static_cast<uint8_t>(tile)), first, step});
@@ -101,7 +101,7 @@ std::vector<Emitter::TileAddress> Emitter::tile_accumulators(const kernel::Loop&
       const auto unit = kernel::find_unit(call->unit, kernel_.lanes);
       if (!unit || !unit->tiles) return false;
       TileAddress at = tile_address(*call, *unit, 0);
-      if (kernel_.buffers[static_cast<size_t>(at.buffer)].space != kernel::Space::local) return false;
+      if (kernel_.buffers[at.buffer].space != kernel::Space::local) return false;
       at.offset = resolve(substitute(at.offset, fixed));
       at.rows = resolve(substitute(at.rows, fixed));
       if (std::ranges::any_of(varying,

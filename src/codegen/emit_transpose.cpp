@@ -58,7 +58,7 @@ void Emitter::transpose_vector_loop(const kernel::Loop& unrolled, const kernel::
   lanes_ = n;
   for (const kernel::Value* v : loads) {
     const auto& load = *v->as<kernel::Load>();
-    const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(load.buffer)];
+    const kernel::Buffer& buffer = kernel_.buffers[load.buffer];
     const int element = bits(buffer.dtype); // a load may be of a wider type: words of several elements
     if (buffer.space == Space::registers || element < 8 || bits(v->dtype) % element != 0 ||
         bits(v->dtype) > 32 || !load.guard.is_constant(1))
@@ -177,7 +177,7 @@ bool Emitter::transposes_stores(const kernel::Loop& unrolled) {
       const auto* store = s->as<kernel::Store>();
       if (!store) return false;
       reads(*store->value);
-      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(store->buffer)];
+      const kernel::Buffer& buffer = kernel_.buffers[store->buffer];
       if (buffer.space == Space::registers) return true;
       return bits(buffer.dtype) == 32 && loops.back()->kind == kernel::LoopKind::vector &&
              stores.emplace(store->buffer, store).second;
@@ -360,7 +360,7 @@ void Emitter::find_rows(const kernel::Loop& loop, std::optional<int64_t> live) {
     const auto* store = s->as<kernel::Store>();
     if (!store) return; // its order is not looked into
     reads(*store->value);
-    const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(store->buffer)];
+    const kernel::Buffer& buffer = kernel_.buffers[store->buffer];
     Target& target = targets[store->buffer];
     const auto step = coefficient_of(store->offset, loop.variable);
     target.suits &= buffer.space != Space::registers && bits(buffer.dtype) == 32 && step &&

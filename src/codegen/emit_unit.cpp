@@ -22,7 +22,7 @@ void Emitter::scan_unit(const kernel::UnitCall& s) {
   uses_tiles_ |= unit->tiles;
   for (size_t i = 0; i < s.operands.size() && i < 3; ++i) {
     const kernel::UnitOperand& operand = s.operands[i];
-    if (kernel_.buffers[static_cast<size_t>(operand.buffer)].space != Space::registers) continue;
+    if (kernel_.buffers[operand.buffer].space != Space::registers) continue;
     // The last axis, or both where they are dense, is a run of elements.
     const std::string& axes = unit->operand(static_cast<int>(i)).axes;
     int64_t run = 1;
@@ -31,7 +31,7 @@ void Emitter::scan_unit(const kernel::UnitCall& s) {
       run *= unit->extent(axes[d]);
     }
     if (run <= 1) continue;
-    int64_t& width = registers_[static_cast<size_t>(operand.buffer)].width;
+    int64_t& width = registers_[operand.buffer].width;
     width = std::gcd(std::gcd(width, run), operand.offset.multiple());
   }
 }
@@ -40,7 +40,7 @@ void Emitter::scan_unit(const kernel::UnitCall& s) {
 /// held in registers).
 Value* Emitter::unit_operand(const kernel::UnitOperand& operand, DType type,
                              llvm::ArrayRef<int64_t> extents) {
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(operand.buffer)];
+  const kernel::Buffer& buffer = kernel_.buffers[operand.buffer];
   if (buffer.dtype != type) fail("an operand of a unit has another type than its buffer " + buffer.name);
   int64_t count = 1;
   for (int64_t e : extents) count *= e;
@@ -221,13 +221,11 @@ void Emitter::find_flushed() {
   bool changed = false;
   const auto walk = [&](const auto& self, const kernel::Body& statements) -> void {
     for (const kernel::StmtRef& s : statements) {
-      if (const auto* let = s->as<kernel::LetValue>())
-        let_values_.at(static_cast<size_t>(let->let)) = let->value.get();
+      if (const auto* let = s->as<kernel::LetValue>()) let_values_.at(let->let.index()) = let->value.get();
       if (const auto to = written_by(*s)) {
         const auto* store = s->as<kernel::Store>();
         const bool stays = store && flushed(*store->value);
-        if (flushed_[static_cast<size_t>(*to)] && !stays)
-          flushed_[static_cast<size_t>(*to)] = false, changed = true;
+        if (flushed_[*to] && !stays) flushed_[*to] = false, changed = true;
       }
       for (const kernel::Body* inside : bodies_of(*s)) self(self, *inside);
     }
@@ -242,10 +240,10 @@ bool Emitter::flushed(const kernel::Value& v) const {
   return kernel::visit(
       v, [](const kernel::Constant& x) { return std::abs(x.value) >= 0x1p-126 || x.value == 0; },
       [&](const kernel::Let& x) {
-        const kernel::Value* known = let_values_[static_cast<size_t>(x.number)];
+        const kernel::Value* known = let_values_[x.number];
         return known && flushed(*known);
       },
-      [&](const kernel::Load& x) { return v.dtype == DType::f32 && flushed_[static_cast<size_t>(x.buffer)]; },
+      [&](const kernel::Load& x) { return v.dtype == DType::f32 && flushed_[x.buffer]; },
       [](const kernel::ApplyUser& x) { return x.name == "avx512.dpbf16"; },
       [](const auto&) { return false; });
 }
@@ -310,7 +308,7 @@ void Emitter::unit(const kernel::UnitCall& s) {
     fail(fmt::format("the unit {} has no form with {} lanes", s.unit, n));
   }
 
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(accumulator.buffer)];
+  const kernel::Buffer& buffer = kernel_.buffers[accumulator.buffer];
   Expr stride = resolve(accumulator.strides.at(0));
   if (!stride.is_constant()) fail("the accumulator of a unit has a stride that is known at run time only");
   std::vector<int64_t> places;

@@ -80,7 +80,7 @@ Value* Emitter::value(const kernel::ValueRef& v) {
         return cast(lane_index(x.value, bits), bits == 32 ? DType::i32 : DType::i64, v->dtype);
       },
       [&](const kernel::Let& x) {
-        Value* known = lets_[static_cast<size_t>(x.number)];
+        Value* known = lets_[x.number];
         LUMINAL_CHECK(known, "{}: let {} is read before it is defined", kernel_.name, x.number);
         return known;
       },
@@ -106,7 +106,7 @@ Value* Emitter::bitcast(DType to, const kernel::Bitcast& b) {
   // Memory is read as the other type at once: a narrow float that is held as f32 would lose the
   // payload of a NaN.
   if (const auto* load = from.as<kernel::Load>();
-      load && kernel_.buffers[static_cast<size_t>(load->buffer)].space != kernel::Space::registers &&
+      load && kernel_.buffers[load->buffer].space != kernel::Space::registers &&
       bits(from.dtype) == bits(to) && bits(to) >= 8)
     return this->load(kernel::Value{to, *load});
   if (const auto* rounded = from.as<kernel::Cast>();
@@ -244,7 +244,7 @@ Value* Emitter::operation(DType result, const kernel::Apply& v) {
   if ((v.op == Op::max || v.op == Op::min) && is_float(type)) {
     const auto is_state = [&](const kernel::ValueRef& a) {
       const auto* load = a->as<kernel::Load>();
-      return load && kernel_.buffers[static_cast<size_t>(load->buffer)].space == kernel::Space::registers;
+      return load && kernel_.buffers[load->buffer].space == kernel::Space::registers;
     };
     const size_t state = is_state(v.args[0]) ? 0 : 1;
     if (is_state(v.args[state]) && !is_state(v.args[1 - state]))

@@ -231,8 +231,9 @@ private:
   llvm::Function* function_ = nullptr;
 
   // arguments
-  std::vector<LV*> pointers_; // of each buffer; null for registers
-  std::vector<LV*> on_lines_; // of each streaming buffer: does it begin on a cache line? Else null
+  IdVector<kernel::BufferId, LV*> pointers_; // null for registers
+  IdVector<kernel::BufferId, LV*>
+      on_lines_; // of each streaming buffer: does it begin on a cache line? Else null
   LV *worker_ = nullptr, *workers_ = nullptr, *barrier_context_ = nullptr, *barrier_ = nullptr;
 
   // registers: chunks of `width` elements, each one alloca that SROA turns into values
@@ -240,7 +241,7 @@ private:
     int64_t width = 0;
     std::vector<llvm::AllocaInst*> chunks;
   };
-  std::vector<RegisterBuffer> registers_;
+  IdVector<kernel::BufferId, RegisterBuffer> registers_;
 
   // tile registers
   bool uses_tiles_ = false;
@@ -285,9 +286,9 @@ private:
   std::unordered_map<Expr, bool> varying_;
   std::unordered_map<Expr, std::optional<std::vector<int64_t>>> patterns_;
 
-  std::vector<LV*> lets_;
-  std::vector<const kernel::Value*> let_values_;
-  std::vector<bool> flushed_; // by buffer: registers that no subnormal number is written to
+  IdVector<kernel::LetId, LV*> lets_;
+  IdVector<kernel::LetId, const kernel::Value*> let_values_;
+  IdVector<kernel::BufferId, bool> flushed_; // registers that no subnormal number is written to
   bool in_parallel_ = false;
   std::vector<std::pair<Expr, int64_t>> repeats_; // jammed loops around, and which of their bodies it is
 

@@ -64,7 +64,7 @@ private:
     return out;
   }
 
-  static Result<double> error_of(ProgramRace& race, int reference, const BuiltPlan& built) {
+  static Result<double> error_of(ProgramRace& race, ProgramId reference, const BuiltPlan& built) {
     const auto program = race.add(built.plan);
     if (!program) return program.failure();
     const auto error = race.error(reference, *program);

@@ -14,7 +14,7 @@ public:
     if (auto done = run_passes(state_, times_); !done) return done.failure();
     return std::move(state_.plan);
   }
-  const std::vector<PlannedKernel>& kernels() const { return state_.kernels; }
+  const IdVector<runtime::CodeId, PlannedKernel>& kernels() const { return state_.kernels; }
   const std::vector<PassTime>& times() const { return times_; }
   const std::vector<RegionReport>& regions() const { return state_.regions; }
   const Module& module() const { return state_.module; }

@@ -7,8 +7,9 @@ namespace luminal::compile {
 
 constexpr double long_step = 10e-3;
 
-Result<Comparison> compare_programs(ProgramRace& race, int first, int second, const ExprMap<int64_t>& usual,
-                                    double seconds, const std::function<bool()>& stop) {
+Result<Comparison> compare_programs(ProgramRace& race, ProgramId first, ProgramId second,
+                                    const ExprMap<int64_t>& usual, double seconds,
+                                    const std::function<bool()>& stop) {
   Comparison result;
   auto times = race.compare(first, second, seconds, 5, stop);
   if (!times) return times.failure();

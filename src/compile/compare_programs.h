@@ -18,7 +18,8 @@ struct Comparison {
 };
 /// Not slower at the usual sizes, nor by more than noise with pauses or where one dimension is as large as it
 /// can be. `usual`: of all symbols. `seconds`: for the usual sizes; the rest takes a quarter of it each.
-Result<Comparison> compare_programs(ProgramRace& race, int first, int second, const ExprMap<int64_t>& usual,
-                                    double seconds, const std::function<bool()>& stop);
+Result<Comparison> compare_programs(ProgramRace& race, ProgramId first, ProgramId second,
+                                    const ExprMap<int64_t>& usual, double seconds,
+                                    const std::function<bool()>& stop);
 
 } // namespace luminal::compile

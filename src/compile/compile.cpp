@@ -56,11 +56,11 @@ Expr over_plan(Expr bytes, const PlannedKernel& kernel) {
 }
 
 /// Text of every kernel.
-Result<int> write_texts(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels,
+Result<int> write_texts(runtime::Plan& plan, const IdVector<runtime::CodeId, PlannedKernel>& kernels,
                         const Options& options) {
   const codegen::Dialect* dialect = codegen::find_dialect(options.target.language);
   LUMINAL_CHECK(dialect, "there is no language {}", options.target.language);
-  for (size_t i = 0; i < kernels.size(); i++) {
+  for (const runtime::CodeId i : kernels.ids()) {
     runtime::KernelCode& code = plan.kernels[i];
     if (code.object)
       return Failure{fmt::format("custom kernel {} is LLVM IR, which the device {} does not run", code.name,
@@ -83,31 +83,32 @@ Result<int> write_texts(runtime::Plan& plan, const std::vector<PlannedKernel>& k
 }
 
 /// Machine code of every kernel, from disk or made on all workers.
-Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels, const Options& options) {
+Result<int> generate(runtime::Plan& plan, const IdVector<runtime::CodeId, PlannedKernel>& kernels,
+                     const Options& options) {
   if (options.target.is_text()) return write_texts(plan, kernels, options);
-  std::vector<std::string> errors(kernels.size());
+  IdVector<runtime::CodeId, std::string> errors(kernels.size());
   std::atomic<int> cached{0};
   codegen::ObjectCache cache(options.cache ? codegen::ObjectCache::default_folder() : "");
-  auto one = [&](int64_t i) {
-    if (plan.kernels[size_t(i)].object) return; // the user's LLVM IR
-    auto compiled = cache.compile(kernels[size_t(i)].loops, options.target.cpu, {});
+  auto one = [&](runtime::CodeId i) {
+    if (plan.kernels[i].object) return; // the user's LLVM IR
+    auto compiled = cache.compile(kernels[i].loops, options.target.cpu, {});
     if (!compiled) {
-      errors[size_t(i)] = compiled.error();
+      errors[i] = compiled.error();
       return;
     }
-    runtime::KernelCode& code = plan.kernels[size_t(i)];
+    runtime::KernelCode& code = plan.kernels[i];
     code.entry = compiled->kernel.entry;
-    code.shared_bytes = over_plan(compiled->kernel.shared_bytes, kernels[size_t(i)]);
-    code.local_bytes = over_plan(compiled->kernel.local_bytes, kernels[size_t(i)]);
+    code.shared_bytes = over_plan(compiled->kernel.shared_bytes, kernels[i]);
+    code.local_bytes = over_plan(compiled->kernel.local_bytes, kernels[i]);
     code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->kernel.object));
-    code.barriers = kernel::has_barriers(kernels[size_t(i)].loops);
+    code.barriers = kernel::has_barriers(kernels[i].loops);
     cached += compiled->from_cache;
   };
   if (options.pool)
-    options.pool->parallel_for(int64_t(kernels.size()), one);
+    options.pool->parallel_for(int64_t(kernels.size()), [&](int64_t i) { one(runtime::CodeId(i)); });
   else
-    for (size_t i = 0; i < kernels.size(); i++) one(int64_t(i));
-  for (size_t i = 0; i < errors.size(); i++)
+    for (const runtime::CodeId i : kernels.ids()) one(i);
+  for (const runtime::CodeId i : errors.ids())
     if (!errors[i].empty()) return Failure{fmt::format("kernel {}: {}", plan.kernels[i].name, errors[i])};
   return cached.load();
 }
@@ -194,7 +195,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options, const std:
 
 /// Does LUMINAL_DEBUG_FILTER let a kernel through? By its name and those of the tensors that it
 /// reads and writes.
-std::vector<bool> shown_kernels(const runtime::Plan& plan) {
+IdVector<runtime::CodeId, bool> shown_kernels(const runtime::Plan& plan) {
   std::vector<std::string> words(1);
   for (char c : setting_text("LUMINAL_DEBUG_FILTER"))
     if (c == ',')
@@ -202,7 +203,7 @@ std::vector<bool> shown_kernels(const runtime::Plan& plan) {
     else
       words.back() += c;
   std::erase(words, "");
-  std::vector<bool> shown(plan.kernels.size(), words.empty());
+  IdVector<runtime::CodeId, bool> shown(plan.kernels.size(), words.empty());
   auto holds = [&](const std::string& name) {
     return std::any_of(words.begin(), words.end(),
                        [&](const auto& word) { return name.find(word) != std::string::npos; });
@@ -210,14 +211,14 @@ std::vector<bool> shown_kernels(const runtime::Plan& plan) {
   std::function<void(const std::vector<runtime::Step>&)> visit =
       [&](const std::vector<runtime::Step>& steps) {
         for (const runtime::Step& step : steps) {
-          if (step.kernel >= 0)
-            for (int slot : step.slots)
-              if (holds(plan.slots[size_t(slot)].name)) shown[size_t(step.kernel)] = true;
+          if (step.kernel)
+            for (const runtime::SlotId slot : step.slots)
+              if (holds(plan.slots[slot].name)) shown[step.kernel] = true;
           visit(step.body);
           visit(step.otherwise);
         }
       };
-  for (size_t i = 0; i < plan.kernels.size(); i++)
+  for (const runtime::CodeId i : plan.kernels.ids())
     if (holds(plan.kernels[i].name)) shown[i] = true;
   visit(plan.load_steps);
   visit(plan.steps);
@@ -240,14 +241,14 @@ std::string slow_kernels(const std::vector<KernelReport>& choices) {
 }
 
 /// What LUMINAL_DEBUG asks for, on stderr.
-void print_debug(const Module& module, const Compiled& result, const std::vector<PlannedKernel>& kernels,
-                 const Options& options) {
+void print_debug(const Module& module, const Compiled& result,
+                 const IdVector<runtime::CodeId, PlannedKernel>& kernels, const Options& options) {
   const int level = debug_level();
   if (level < 1) return;
   print_stderr("{}", slow_kernels(result.choices));
   if (level >= 5) print_stderr("{}", to_string(module));
-  const std::vector<bool> shown = shown_kernels(*result.plan);
-  for (size_t i = 0; i < kernels.size(); i++) {
+  const IdVector<runtime::CodeId, bool> shown = shown_kernels(*result.plan);
+  for (const runtime::CodeId i : kernels.ids()) {
     if (!shown[i]) continue;
     const auto& code = result.plan->kernels[i];
     print_stderr("kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points),
@@ -314,7 +315,7 @@ Result<void> fits_in_memory(const runtime::Plan& plan, const std::map<std::strin
   const auto typical = search::typical_sizes(plan.symbols, plan.assumptions, sizes);
   ExprMap<int64_t> values;
   for (const Expr symbol : plan.symbols) values[symbol] = typical.at(std::string(symbol.name()));
-  std::vector<int64_t> bytes;
+  IdVector<runtime::SlotId, int64_t> bytes;
   int64_t inputs = 0;
   for (const runtime::Slot& slot : plan.slots) {
     const auto present = evaluate(slot.bytes, values);

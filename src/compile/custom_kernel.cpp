@@ -96,14 +96,13 @@ Result<kernel::Kernel> custom_loops(const PlanState& state, const Function& f, N
 
 } // namespace
 
-Result<int> custom_kernel(PlanState& state, const Function& f, NodeId node) {
+Result<runtime::CodeId> custom_kernel(PlanState& state, const Function& f, NodeId node) {
   const auto& attr = std::get<CustomAttr>(f[node].attr);
   const auto add = [&](runtime::KernelCode code, kernel::Kernel loops) {
     code.points = int64_t(1) << 31; // unknown: on all workers
     code.caps.clear();
     state.plan.kernels.push_back(std::move(code));
-    state.kernels.push_back({std::move(loops), "custom", {.name = attr.name}});
-    return int(state.kernels.size()) - 1;
+    return state.kernels.add({std::move(loops), "custom", {.name = attr.name}});
   };
   if (attr.text.contains("loops")) {
     auto loops = custom_loops(state, f, node);
@@ -118,7 +117,7 @@ Result<int> custom_kernel(PlanState& state, const Function& f, NodeId node) {
     if (!code) return code.failure();
     return add(std::move(*code), {});
   }
-  if (find_host_function(attr.name)) return -1;
+  if (find_host_function(attr.name)) return runtime::CodeId();
   std::string languages;
   for (const auto& [language, _] : attr.text)
     languages += (languages.empty() ? "" : ", ") + language +

@@ -22,9 +22,9 @@ std::tuple<std::string_view, int64_t, std::string_view> place_order(std::string_
   return {place.substr(0, colon), line, origin};
 }
 
-void count_steps(const std::vector<runtime::Step>& steps, std::vector<int>& launches) {
+void count_steps(const std::vector<runtime::Step>& steps, IdVector<runtime::CodeId, int>& launches) {
   for (const runtime::Step& step : steps) {
-    if (step.kernel >= 0) ++launches[size_t(step.kernel)];
+    if (step.kernel) ++launches[step.kernel];
     count_steps(step.body, launches);
     count_steps(step.otherwise, launches);
   }
@@ -89,7 +89,7 @@ void write_texts(const RegionFunction& region, const rules::Fragment* fragment, 
 Explanation explain(const Compiled& compiled, const Options& options) {
   Explanation out;
   const runtime::Plan& plan = *compiled.plan;
-  std::vector<int> steps(plan.kernels.size()), load_steps(plan.kernels.size());
+  IdVector<runtime::CodeId, int> steps(plan.kernels.size()), load_steps(plan.kernels.size());
   count_steps(plan.steps, steps);
   count_steps(plan.load_steps, load_steps);
   for (size_t k = 0; k < compiled.choices.size(); ++k) {
@@ -97,8 +97,8 @@ Explanation explain(const Compiled& compiled, const Options& options) {
     KernelExplanation& kernel = out.kernels.emplace_back();
     kernel.name = report.name;
     kernel.computes = report.computes;
-    kernel.steps = steps[k];
-    kernel.load_steps = load_steps[k];
+    kernel.steps = steps[runtime::CodeId(k)];
+    kernel.load_steps = load_steps[runtime::CodeId(k)];
     kernel.sizes = report.sizes;
     kernel.schedule = compiled.schedules[k];
     kernel.names = report.names;

@@ -127,7 +127,8 @@ bool updates_base(const kernel::Cone& cone) {
 namespace {
 
 /// Does the formula, or one inside of it, read the value?
-template <class Allowed> bool reads(const kernel::Formula& formula, int value, const Allowed& allowed) {
+template <class Allowed>
+bool reads(const kernel::Formula& formula, kernel::ValueId value, const Allowed& allowed) {
   if (const auto* load = load_of(formula); load && load->value == value && !allowed(*load, formula.dtype))
     return true;
   return std::ranges::any_of(args_of(formula),
@@ -137,24 +138,24 @@ template <class Allowed> bool reads(const kernel::Formula& formula, int value, c
 /// Each element of `base` is read, if at all, only by the point that writes the same element of the
 /// one root: the result may lie where `base` lies.
 bool elementwise_on(const kernel::Cone& cone, NodeId base) {
-  int from = -1;
-  for (size_t v = 0; v < cone.values.size(); v++)
-    if (cone.values[v].role == kernel::ValueRole::input && cone.values[v].origin == base) from = int(v);
-  if (from < 0) return true;
+  kernel::ValueId from;
+  for (const kernel::ValueId v : cone.values.ids())
+    if (cone.values[v].role == kernel::ValueRole::input && cone.values[v].origin == base) from = v;
+  if (!from) return true;
   const auto never = [](const kernel::FormulaLoad&, DType) { return false; };
   for (const kernel::ConeHole& hole : cone.holes)
     if (reads(*hole.value, from, never)) return false;
   for (const kernel::Stage& stage : cone.stages)
     for (const kernel::Component& c : stage.components) {
-      bool once = c.kind == kernel::ComponentKind::map && c.out >= 0 &&
-                  cone.values[size_t(c.out)].role == kernel::ValueRole::output;
-      for (int axis : c.after ? c.axes : stage.axes) { // a point for each element
-        const Expr symbol = cone.axes[size_t(axis)].symbol;
+      bool once = c.kind == kernel::ComponentKind::map && c.out &&
+                  cone.values[c.out].role == kernel::ValueRole::output;
+      for (const kernel::AxisId axis : c.after ? c.axes : stage.axes) { // a point for each element
+        const Expr symbol = cone.axes[axis].symbol;
         once = once && (!symbol.is_symbol() || std::ranges::find(c.index, symbol) != c.index.end());
       }
       const auto own = [&](const kernel::FormulaLoad& load, DType dtype) {
-        return once && load.index == c.index && dtype == cone.values[size_t(from)].dtype &&
-               cone.values[size_t(c.out)].layout == cone.values[size_t(from)].layout;
+        return once && load.index == c.index && dtype == cone.values[from].dtype &&
+               cone.values[c.out].layout == cone.values[from].layout;
       };
       if ((c.body && reads(*c.body, from, own)) || (c.init && reads(*c.init, from, never))) return false;
     }

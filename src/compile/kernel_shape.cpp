@@ -56,7 +56,7 @@ Result<ConeMemo::Known> ConeMemo::cone(const Function& function, std::span<const
                                        const std::set<NodeId>& stored, const std::string& name) {
   KernelShape shape = shape_of(function, roots, stored);
   if (const auto found = by_text_.find(shape.text); found != by_text_.end()) {
-    const Entry& entry = entries_[size_t(found->second)];
+    const Entry& entry = entries_[found->second];
     std::unordered_map<NodeId, NodeId> now;
     for (size_t i = 0; i < entry.nodes.size(); i++) now[entry.nodes[i]] = shape.nodes[i];
     kernel::Cone cone = entry.cone;
@@ -74,9 +74,8 @@ Result<ConeMemo::Known> ConeMemo::cone(const Function& function, std::span<const
       function[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the base is copied
     cone = kernel::build_cone(function, roots, stored, {.name = name, .in_place = false});
   if (!cone) return cone.failure();
-  const int number = int(entries_.size());
+  const ShapeId number = entries_.add({std::move(shape.nodes), *cone});
   by_text_.emplace(std::move(shape.text), number);
-  entries_.push_back({std::move(shape.nodes), *cone});
   return Known{number, std::move(*cone)};
 }
 

@@ -15,11 +15,13 @@ struct KernelShape {
 };
 KernelShape shape_of(const Function& function, std::span<const NodeId> roots, const std::set<NodeId>& stored);
 
+using ShapeId = Id<struct ShapeTag>; ///< equal for kernels that share their code
+
 /// Cones by shape.
 class ConeMemo {
 public:
   struct Known {
-    int shape; ///< the number of the shape: equal for kernels that share their code
+    ShapeId shape;
     kernel::Cone cone;
   };
   /// As build_cone. A scatter updates its base in place where it can, else the base is copied.
@@ -31,8 +33,8 @@ private:
     std::vector<NodeId> nodes;
     kernel::Cone cone;
   };
-  std::map<std::vector<uint64_t>, int> by_text_;
-  std::vector<Entry> entries_;
+  std::map<std::vector<uint64_t>, ShapeId> by_text_;
+  IdVector<ShapeId, Entry> entries_;
 };
 
 } // namespace luminal::compile

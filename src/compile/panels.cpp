@@ -16,9 +16,9 @@ namespace {
 struct Wish {
   int dim;
   int64_t columns;
-  bool widened; ///< to f32
-  int in_words; ///< a dimension, or -1
-  int64_t word; ///< elements of one
+  bool widened;                ///< to f32
+  std::optional<int> in_words; ///< a dimension
+  int64_t word;                ///< elements of one
   int64_t groups;
   bool operator==(const Wish&) const = default;
 };
@@ -110,7 +110,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
     for (NodeId id : inside) {
       if (!constants.contains(id)) continue;
       const auto wish = std::ranges::find_if(
-          wanted, [&](const kernel::PanelWish& w) { return cone->values[size_t(w.value)].origin == id; });
+          wanted, [&](const kernel::PanelWish& w) { return cone->values[w.value].origin == id; });
       if (wish == wanted.end() || (given.contains(id) && wish->gain < 1.5 * of_copy)) {
         kept.insert(id);
         continue;
@@ -121,13 +121,13 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
       // (Sums beside the image are made at load, or are few beside the products.)
       const bool at_load = !given.contains(id) && (!copies.contains(id) || of_weight(id));
       const bool few = at_load || wish->products >= fewest_products;
-      if (wish->padded < 0 || !few) continue;
-      const NodeId written = cone->values[size_t(wish->padded)].origin;
+      if (!wish->padded || !few) continue;
+      const NodeId written = cone->values[wish->padded].origin;
       padded[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
     }
   }
   std::erase_if(wishes, [&](const auto& wish) {
-    return kept.contains(wish.first) || (read_at_load.contains(wish.first) && wish.second.in_words < 0);
+    return kept.contains(wish.first) || (read_at_load.contains(wish.first) && !wish.second.in_words);
   });
   std::map<NodeId, std::vector<PaddingRegion>> regions;
   for (auto [fold, constant] : padded)
@@ -200,7 +200,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
       if (int(d) != dim) panels.shape.push_back(int(d) == in_words ? floordiv(shape[d], word) : shape[d]);
     panels.shape.push_back(columns);
     const size_t last = panels.shape.size() - 1;
-    if (in_words >= 0) panels.shape.push_back(word);
+    if (in_words) panels.shape.push_back(word);
     const auto axis = [&](size_t d) { return axis_symbol(int(d), panels.shape[d]); };
     const Expr row = axis(block) * columns + axis(last);
     for (size_t d = 0, next = block + 1; d < shape.size(); d++)
@@ -220,7 +220,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
       if (int(d) != dim) back.map.push_back(int(d) == in_words ? floordiv(e, word) : e);
     }
     back.map.push_back(mod(at, columns));
-    if (in_words >= 0) back.map.push_back(mod(axis_symbol(in_words, shape[size_t(in_words)]), word));
+    if (in_words) back.map.push_back(mod(axis_symbol(*in_words, shape[size_t(*in_words)]), word));
     const std::string name =
         f[id].kind == NodeKind::input ? std::get<InputAttr>(f[id].attr).name : f[id].name;
     const bool copy = f[id].kind == NodeKind::fence; // at each step, or at load in its own order

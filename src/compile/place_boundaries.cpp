@@ -7,11 +7,13 @@
 
 namespace luminal::compile {
 
+using runtime::SlotId;
 using runtime::SlotKind;
 using runtime::Step;
 using runtime::StepKind;
 
-void StepPlacer::give_results(const Function& f, NodeId node, const std::vector<int>& results, Slots& slots) {
+void StepPlacer::give_results(const Function& f, NodeId node, const std::vector<SlotId>& results,
+                              Slots& slots) {
   for (NodeId id = 0; id < f.nodes.size(); id++)
     if (f[id].kind == NodeKind::get && f[id].inputs[0] == node)
       slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
@@ -35,7 +37,7 @@ void StepPlacer::place_host(const Function& f, NodeId node, Slots& slots, Steps&
   step.kind = StepKind::host;
   step.host = std::get<HostAttr>(f[node].attr);
   for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
-  std::vector<int> results;
+  std::vector<SlotId> results;
   if (passes_input_on(step.host.kind)) // no copy: the result is the input
     results.push_back(slots.at(f[node].inputs[0]));
   else
@@ -52,7 +54,7 @@ void StepPlacer::place_host(const Function& f, NodeId node, Slots& slots, Steps&
 
 namespace {
 
-Step zero(int slot) {
+Step zero(SlotId slot) {
   Step step;
   step.kind = StepKind::zero;
   step.slots = {slot};
@@ -69,12 +71,12 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
                invariants = inputs.size() - carried - stepped;
   const std::vector<FunctionPlan*>& inner = plan.inner.at(node);
   const Function& body = *inner[0]->function;
-  std::vector<int> param_slots, result_slots;
+  std::vector<SlotId> param_slots, result_slots;
   for (NodeId param : body.params) {
     const std::string& name = std::get<InputAttr>(body[param].attr).name;
     size_t index = size_t(std::stol(name.substr(name.find_first_of("0123456789"))));
     if (name.starts_with("carried")) {
-      int slot =
+      SlotId slot =
           add_slot(fmt::format("carried{}", plan_.slots.size()), SlotKind::arena, f[inputs[index]].type());
       steps.push_back(copy(slot, slots.at(inputs[index])));
       param_slots.push_back(slot);
@@ -84,8 +86,8 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
     else if (name.starts_with("invariant"))
       param_slots.push_back(slots.at(inputs[carried + stepped + index]));
     else {
-      int slot = add_slot(fmt::format("stacked{}", plan_.slots.size()), SlotKind::arena,
-                          f[node].types[carried + index]);
+      SlotId slot = add_slot(fmt::format("stacked{}", plan_.slots.size()), SlotKind::arena,
+                             f[node].types[carried + index]);
       steps.push_back(zero(slot));
       param_slots.push_back(slot);
       result_slots.push_back(slot);
@@ -95,13 +97,13 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
   loop.kind = StepKind::loop;
   loop.count = attr.count;
   loop.counter = inner[0]->counter;
-  std::vector<int> ignored;
+  std::vector<SlotId> ignored;
   loop.body = run_function(*inner[0], param_slots, ignored);
   if (!attr.condition.empty()) {
-    std::vector<int> condition_slots(result_slots.begin(), result_slots.begin() + long(carried));
+    std::vector<SlotId> condition_slots(result_slots.begin(), result_slots.begin() + long(carried));
     for (size_t i = 0; i < invariants; i++)
       condition_slots.push_back(slots.at(inputs[carried + stepped + i]));
-    std::vector<int> holds;
+    std::vector<SlotId> holds;
     loop.otherwise = run_function(*inner[1], condition_slots, holds);
     loop.condition = holds[0];
     loop.taken = add_slot(fmt::format("taken{}", plan_.slots.size()), SlotKind::arena, {DType::i64, {}});
@@ -113,7 +115,7 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
 
 void StepPlacer::place_cond(const FunctionPlan& plan, NodeId node, Slots& slots, Steps& steps) {
   const Function& f = *plan.function;
-  std::vector<int> arguments, results;
+  std::vector<SlotId> arguments, results;
   for (size_t i = 1; i < f[node].inputs.size(); i++) arguments.push_back(slots.at(f[node].inputs[i]));
   for (const TensorType& type : f[node].types)
     results.push_back(add_slot(fmt::format("cond{}", plan_.slots.size()), SlotKind::arena, type));
@@ -121,7 +123,7 @@ void StepPlacer::place_cond(const FunctionPlan& plan, NodeId node, Slots& slots,
   step.kind = StepKind::cond;
   step.slots = {slots.at(f[node].inputs[0])};
   for (bool then : {true, false}) {
-    std::vector<int> branch;
+    std::vector<SlotId> branch;
     Steps part = run_function(*plan.inner.at(node)[then ? 0 : 1], arguments, branch);
     for (size_t i = 0; i < results.size(); i++) part.push_back(copy(results[i], branch[i]));
     (then ? step.body : step.otherwise) = std::move(part);
@@ -135,12 +137,12 @@ void StepPlacer::place_custom(const Function& f, const Action& action, Slots& sl
   const auto& attr = std::get<CustomAttr>(f[node].attr);
   Step step;
   step.kernel = action.kernel;
-  if (action.kernel < 0) {
+  if (!action.kernel) {
     step.kind = StepKind::host;
     step.host = {attr.name, "", attr.results};
   }
   for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
-  std::vector<int> results;
+  std::vector<SlotId> results;
   for (const TensorType& type : f[node].types)
     results.push_back(add_slot(fmt::format("{}{}", attr.name, plan_.slots.size()), SlotKind::arena, type));
   step.slots.insert(step.slots.end(), results.begin(), results.end());

@@ -10,6 +10,7 @@
 
 namespace luminal::compile {
 
+using runtime::SlotId;
 using runtime::SlotKind;
 using runtime::Step;
 using runtime::StepKind;
@@ -41,7 +42,7 @@ uint64_t name_of_value(const Function& f, NodeId value) {
 
 } // namespace
 
-int StepPlacer::add_slot(std::string name, SlotKind kind, const TensorType& type) {
+SlotId StepPlacer::add_slot(std::string name, SlotKind kind, const TensorType& type) {
   runtime::Slot slot;
   slot.name = std::move(name);
   slot.kind = kind;
@@ -52,41 +53,40 @@ int StepPlacer::add_slot(std::string name, SlotKind kind, const TensorType& type
     throw Error(
         fmt::format("{} {} has no largest size: every dimension needs a range", slot.name, to_string(type)));
   slot.max_bytes = range.high;
-  plan_.slots.push_back(std::move(slot));
-  return int(plan_.slots.size()) - 1;
+  return plan_.slots.add(std::move(slot));
 }
 
-Step StepPlacer::copy(int to, int from) {
+Step StepPlacer::copy(SlotId to, SlotId from) {
   Step step;
   step.kind = StepKind::copy;
   step.slots = {to, from};
   return step;
 }
 
-int StepPlacer::slot_of(const Function& f, const Slots& slots, NodeId origin, int result) {
+SlotId StepPlacer::slot_of(const Function& f, const Slots& slots, NodeId origin, int result) {
   if (auto found = slots.find(origin); found != slots.end()) return found->second;
   for (const auto& [node, slot] : slots) // results of folds are kept under their `get`s
     if (f[node].kind == NodeKind::get && f[node].inputs[0] == origin &&
         std::get<GetAttr>(f[node].attr).index == result)
       return slot;
   LUMINAL_CHECK(false, "node {} of {} has no storage", origin, f.name);
-  return -1;
+  return {};
 }
 
 /// A wanted value that is there already is copied first: a later step may update it in place.
-std::map<NodeId, int> StepPlacer::copy_rebound(const FunctionPlan& plan, const Region& region,
-                                               const Slots& slots, const std::vector<Rebinding>& rebindings,
-                                               Steps& steps) {
+std::map<NodeId, SlotId> StepPlacer::copy_rebound(const FunctionPlan& plan, const Region& region,
+                                                  const Slots& slots,
+                                                  const std::vector<Rebinding>& rebindings, Steps& steps) {
   const Function& f = *plan.function;
-  std::map<NodeId, int> early;
+  std::map<NodeId, SlotId> early;
   for (NodeId id : region.wanted) {
     const NodeId origin = storage_of(f, id);
     if (!region.given.contains(origin) || early.contains(id)) continue;
-    int from = slots.at(origin);
+    SlotId from = slots.at(origin);
     bool rebound = false;
     for (const Rebinding& r : rebindings) rebound |= r.param == origin && storage_of(f, r.value) != origin;
     if (!rebound) continue;
-    int to = add_slot(plan_.slots[size_t(from)].name + ".old", SlotKind::arena, f[id].type());
+    SlotId to = add_slot(plan_.slots[from].name + ".old", SlotKind::arena, f[id].type());
     steps.push_back(copy(to, from));
     early[id] = to;
   }
@@ -100,8 +100,8 @@ StepPlacer::Steps StepPlacer::place(const FunctionPlan& plan, const Section& sec
   const auto early = copy_rebound(plan, section.region, slots, rebindings, steps);
   for (NodeId id : needed_nodes(section.region))
     if (f[id].kind == NodeKind::constant && !slots.contains(id)) {
-      int slot = add_slot(fmt::format("c{}", plan_.slots.size()), SlotKind::constant, f[id].type());
-      plan_.slots[size_t(slot)].data = std::get<ConstantAttr>(f[id].attr).data;
+      SlotId slot = add_slot(fmt::format("c{}", plan_.slots.size()), SlotKind::constant, f[id].type());
+      plan_.slots[slot].data = std::get<ConstantAttr>(f[id].attr).data;
       slots[id] = slot;
     }
   for (int a : section.order) {
@@ -112,7 +112,7 @@ StepPlacer::Steps StepPlacer::place(const FunctionPlan& plan, const Section& sec
       place_kernel(plan, action, slots, steps);
   }
   for (const Rebinding& r : rebindings) {
-    int from = early.contains(r.value) ? early.at(r.value) : slots.at(r.value);
+    SlotId from = early.contains(r.value) ? early.at(r.value) : slots.at(r.value);
     if (from != slots.at(r.param)) steps.push_back(copy(slots.at(r.param), from));
   }
   for (auto [id, slot] : early) slots[id] = slot; // what `wanted` means from here on
@@ -138,14 +138,13 @@ void StepPlacer::place_range_checks(const FunctionPlan& plan, NodeId id, const S
       else
         check.limit = *limit;
     }
-    check.text =
-        fmt::format("[{}] index {} is out of range",
-                    !node.origin.empty()             ? node.origin
-                    : node.kind == NodeKind::scatter ? "scatter"
-                                                     : "gather",
-                    f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
+    check.text = fmt::format("[{}] index {} is out of range",
+                             !node.origin.empty()             ? node.origin
+                             : node.kind == NodeKind::scatter ? "scatter"
+                                                              : "gather",
+                             f[operand].name.empty() ? plan_.slots[check.slots[0]].name : f[operand].name);
     bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
-      return s.kind == StepKind::check && s.enough < 0 && s.slots == check.slots && s.range == check.range &&
+      return s.kind == StepKind::check && !s.enough && s.slots == check.slots && s.range == check.range &&
              s.limit == check.limit;
     });
     if (!known) steps.push_back(check);
@@ -160,10 +159,9 @@ void StepPlacer::place_access_checks(const FunctionPlan& f, NodeId id, const Slo
     Step step;
     step.kind = StepKind::check;
     step.text = check.text;
-    step.enough = int(plan_.conditions.size());
-    plan_.conditions.push_back(check.enough);
+    step.enough = plan_.conditions.add(check.enough);
     if (check.violation) {
-      std::vector<int> operands, results;
+      std::vector<SlotId> operands, results;
       for (NodeId operand : check.operands) operands.push_back(slots.at(operand));
       step.body = run_function(*f.inner.at(id)[i], operands, results);
       step.slots = {results[0]};
@@ -181,7 +179,7 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
   }
   for (NodeId root : action.roots) {
     if (f[root].kind == NodeKind::scatter) {
-      int base = slots.at(f[root].inputs[0]);
+      SlotId base = slots.at(f[root].inputs[0]);
       if (action.in_place.contains(root))
         slots[root] = base;
       else {
@@ -194,7 +192,7 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
       slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name,
                              SlotKind::arena, f[root].type());
   }
-  if (action.kernel < 0) return;
+  if (!action.kernel) return;
   Step step;
   step.kernel = action.kernel;
   for (const auto& value : action.cone->values)
@@ -203,8 +201,8 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
   steps.push_back(std::move(step));
 }
 
-StepPlacer::Steps StepPlacer::run_function(const FunctionPlan& f, const std::vector<int>& param_slots,
-                                           std::vector<int>& results) {
+StepPlacer::Steps StepPlacer::run_function(const FunctionPlan& f, const std::vector<SlotId>& param_slots,
+                                           std::vector<SlotId>& results) {
   const Function& body = *f.function;
   Slots slots;
   for (size_t i = 0; i < body.params.size(); i++) slots[body.params[i]] = param_slots[i];
@@ -219,7 +217,7 @@ void StepPlacer::place_load(const FunctionPlan& plan, Slots& slots) {
   plan_.load_steps = place(plan, *plan.load, at_load, {});
   for (NodeId id : plan.load->region.wanted) {
     slots[id] = at_load.at(id);
-    runtime::Slot& slot = plan_.slots[size_t(slots[id])];
+    runtime::Slot& slot = plan_.slots[slots[id]];
     slot.kind = SlotKind::loaded;
     slot.offset = -1;
     slot.key = name_of_value(*plan.function, id);
@@ -231,11 +229,11 @@ void StepPlacer::run() {
   const FunctionPlan& entry = state_.entry();
   const Function& f = *entry.function;
   Slots slots;
-  for (size_t i = 0; i < f.params.size(); i++) slots[f.params[i]] = int(i);
+  for (size_t i = 0; i < f.params.size(); i++) slots[f.params[i]] = SlotId(i);
   if (entry.load) place_load(entry, slots);
   plan_.steps = place(entry, entry.step, slots, entry.rebindings);
   for (const auto& result : f.results) plan_.results.push_back({result.name, slots.at(result.value)});
-  for (const auto& result : plan_.results) plan_.slots[size_t(result.slot)].pinned = true;
+  for (const auto& result : plan_.results) plan_.slots[result.slot].pinned = true;
   plan_.arena_bytes = place_in_arena(plan_.steps, plan_.slots);
   mark_used_slots(plan_);
 }

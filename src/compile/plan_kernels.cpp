@@ -30,7 +30,8 @@ Expr points_of(const kernel::Cone& cone) {
   Expr total = 0;
   for (const auto& stage : cone.stages) {
     Expr points = 1;
-    for (int axis : stage.axes) points = min(points * cone.axes[size_t(axis)].extent, int64_t(1) << 31);
+    for (const kernel::AxisId axis : stage.axes)
+      points = min(points * cone.axes[axis].extent, int64_t(1) << 31);
     total += points;
   }
   return total;
@@ -80,12 +81,12 @@ private:
   }
 
   void number(const FunctionPlan& f, Action& action) {
-    if (action.kernel >= 0) return;
+    if (action.kernel) return;
     if (auto found = state_.kernel_by_shape.find(action.shape); found != state_.kernel_by_shape.end()) {
       action.kernel = found->second;
       return;
     }
-    const int fresh = int(state_.kernels.size());
+    const runtime::CodeId fresh = state_.kernels.end_id();
     kernel::Cone named = *action.cone;
     named.name = fmt::format("k{}", fresh);
     kernel::CanonicalCone canonical = kernel::canonical(named);
@@ -112,25 +113,25 @@ Result<void> find_distinct(PlanState& state) { return Numbering(state).run(state
 
 Result<void> choose_schedules(PlanState& state) {
   for (const DistinctKernel& kernel : state.distinct) {
-    runtime::KernelCode& code = state.plan.kernels[size_t(kernel.number)];
+    runtime::KernelCode& code = state.plan.kernels[kernel.number];
     auto made = state.planner.choose({&state.module, kernel.function->counters, kernel.function->function,
                                       kernel.roots, &kernel.given, &kernel.canonical},
                                      code.points);
     if (!made) return made.failure();
     code.caps = made->caps;
     code.point_ns = made->point_ns;
-    state.kernels[size_t(kernel.number)] = std::move(*made);
+    state.kernels[kernel.number] = std::move(*made);
   }
   return {};
 }
 
 Result<void> lower_schedules(PlanState& state) {
   for (const DistinctKernel& kernel : state.distinct) {
-    PlannedKernel& made = state.kernels[size_t(kernel.number)];
+    PlannedKernel& made = state.kernels[kernel.number];
     if (auto done = state.planner.lower(kernel.given, kernel.canonical, made); !done) return done;
     made.loops.name = kernel.given.name;
     for (const Expr symbol : made.loops.symbols)
-      state.plan.kernels[size_t(kernel.number)].symbols.push_back(kernel.canonical.dimensions.at(symbol));
+      state.plan.kernels[kernel.number].symbols.push_back(kernel.canonical.dimensions.at(symbol));
   }
   return {};
 }

@@ -237,8 +237,8 @@ private:
   // ---- programs that are not exact ----
 
   /// The program without rules of class `approx`, loaded when it is needed.
-  Result<int> exact_program(ProgramRace& race) {
-    if (exact_ >= 0) return exact_;
+  Result<ProgramId> exact_program(ProgramRace& race) {
+    if (exact_) return exact_;
     auto made = make_({{}, built_.rules->approximate_rules()});
     if (!made) return made.failure();
     const auto program = race.add(made->plan);
@@ -246,7 +246,7 @@ private:
     return exact_ = *program;
   }
   /// What keeps a program with such rules from being taken; empty: it is within the bound.
-  Result<std::string> beyond(ProgramRace& race, int program) {
+  Result<std::string> beyond(ProgramRace& race, ProgramId program) {
     const auto exact = exact_program(race);
     if (!exact) return exact.failure();
     const auto error = race.error(*exact, program);
@@ -257,7 +257,7 @@ private:
                        allowed);
   }
   /// Of an exact program: against the best one, or, where that is not exact, the one that is.
-  Result<std::string> difference(ProgramRace& race, int program) {
+  Result<std::string> difference(ProgramRace& race, ProgramId program) {
     if (!best_approximate_) return race.difference(best_, program);
     const auto exact = exact_program(race);
     return exact ? race.difference(*exact, program) : Result<std::string>(exact.failure());
@@ -267,7 +267,7 @@ private:
     bool taken = false;
   };
   /// The program takes the place of the best one, or goes.
-  Result<Outcome> race_best(ProgramRace& race, const Alternative& a, int program, bool approximate,
+  Result<Outcome> race_best(ProgramRace& race, const Alternative& a, ProgramId program, bool approximate,
                             double seconds) {
     auto compared =
         compare_programs(race, best_, program, bound_, std::clamp(seconds / 2, least_seconds, most_seconds),
@@ -355,7 +355,7 @@ private:
 
   /// Is the program that the race begins with right? Where it is not, what made it wrong is in quarantine
   /// now.
-  Result<bool> check_first(ProgramRace& race, int first) {
+  Result<bool> check_first(ProgramRace& race, ProgramId first) {
     std::vector<std::string> chain;
     for (const RegionReport& region : regions_)
       if (!region.plans.empty() && !region.plans[region.taken].written)
@@ -391,7 +391,7 @@ private:
     return !blamed_;
   }
 
-  bool is_wrong(ProgramRace& race, int right, const PlanRequest& request) {
+  bool is_wrong(ProgramRace& race, ProgramId right, const PlanRequest& request) {
     auto made = make_(request);
     if (!made) return false;
     const auto program = race.add(made->plan);
@@ -402,7 +402,8 @@ private:
   }
 
   /// Does any plan of the region give other results, without these rules?
-  bool region_is_wrong(ProgramRace& race, int right, size_t r, const std::vector<std::string>& forbidden) {
+  bool region_is_wrong(ProgramRace& race, ProgramId right, size_t r,
+                       const std::vector<std::string>& forbidden) {
     auto made = make_({{}, forbidden});
     if (!made || r >= made->builder->regions().size()) return false;
     const RegionReport region = made->builder->regions()[r];
@@ -429,7 +430,7 @@ private:
   }
 
   /// No rule alone is to blame: plans of regions with which alone the program is wrong.
-  void forbid_plans(ProgramRace& race, int right, const std::string& cause) {
+  void forbid_plans(ProgramRace& race, ProgramId right, const std::string& cause) {
     for (const RegionReport& region : regions_) {
       if (region.plans.empty() || region.plans[region.taken].written) continue;
       auto pinned = as_written();
@@ -470,9 +471,9 @@ private:
   SearchSummary& summary_;
   const std::vector<RegionReport> regions_; // of the program that the race began with
   std::map<size_t, Winner> winners_;        // by region
-  int best_ = -1;                           // of the race
+  ProgramId best_;                          // of the race
   bool best_approximate_ = is_approximate(built_);
-  int exact_ = -1; // of the race: the program without rules of class `approx`
+  ProgramId exact_; // the program without rules of class `approx`
   MeasureTurn turn_;
   SearchSummary apart_; // of kernels that were tuned for plans that were near
   bool tuned_ = false;  // some of the best program's have other schedules

@@ -168,7 +168,7 @@ private:
     });
     if (changed.size() > 1) race.drop(all->program);
     std::vector<const Group*> taken;
-    int best = *old_program;
+    ProgramId best = *old_program;
     ProgramRace::Times gain; // of the best program against the old one
     const double start = search::Clock::steady_now();
     for (const Group* candidate : changed) {
@@ -231,15 +231,15 @@ private:
     struct Program {
       int64_t workers;
       std::map<Hash128, std::string> schedules;
-      int number;
+      ProgramId number;
     };
     std::vector<Program> programs; // the last one is on all workers
     for (const int64_t workers : search::worker_counts(threads)) {
-      Program program{workers, {}, -1};
+      Program program{workers, {}, {}};
       for (const Group& group : groups())
         program.schedules[kernel(group).key->hash()] = tuner_->schedule_of(group);
       for (const Group* group : several) {
-        const auto points = evaluate(built_.plan->kernels[size_t(group->kernels[0])].points, bound_);
+        const auto points = evaluate(built_.plan->kernels[group->kernels[0]].points, bound_);
         if (points)
           program.schedules[kernel(*group).key->hash()] = kernel::to_string(search::on_workers(
               kernel::parse_schedule(tuner_->schedule_of(*group)), double(*points), workers, threads));
@@ -277,9 +277,9 @@ private:
     return {};
   }
   struct Compared : Comparison {
-    int program = -1;
+    ProgramId program;
   };
-  Result<Compared> compare(ProgramRace& race, int old_program, const std::vector<const Group*>& fresh,
+  Result<Compared> compare(ProgramRace& race, ProgramId old_program, const std::vector<const Group*>& fresh,
                            const std::vector<const Group*>& all, double seconds) {
     auto plan = plan_with(fresh, all);
     if (!plan) return plan.failure();
@@ -315,7 +315,7 @@ private:
     reports.clear();
     for (const PlannedKernel& planned : built_.builder->kernels()) reports.push_back(planned.report);
     for (const Group& group : groups())
-      for (const int i : group.kernels) fill_report(reports[size_t(i)], group, kernel(group));
+      for (const runtime::CodeId i : group.kernels) fill_report(reports[i.index()], group, kernel(group));
   }
 
   const Options& options_;

@@ -28,8 +28,8 @@ struct Action {
   /// Roots that lie where another value lay: the base of a scatter, or the state that the root becomes.
   std::map<NodeId, NodeId> in_place;
   std::optional<kernel::Cone> cone;
-  int shape = -1;                 // of the cone
-  int kernel = -1;                // of the plan; -1: nothing is launched
+  ShapeId shape;                  // of the cone
+  runtime::CodeId kernel;         // of the plan; none: nothing is launched
   std::set<NodeId> reads, writes; // stored nodes
   std::set<int> after;
   std::vector<NodeId> checked; // nodes whose accesses are checked before it runs
@@ -76,7 +76,7 @@ struct DistinctKernel {
   std::vector<NodeId> roots;
   kernel::Cone given;
   kernel::CanonicalCone canonical;
-  int number; // of the plan's kernels
+  runtime::CodeId number;
 };
 
 /// What makes estimates of kernels for one worker: what is chosen by them is the same for any number.
@@ -107,11 +107,11 @@ struct PlanState {
   std::vector<Expr> counters, facts;  // of all loops so far
   int loops = 0;
   ConeMemo cones;
-  std::map<int, int> kernel_by_shape;
-  std::map<Hash128, int> kernel_by_cone; // different shapes may have equal cones
+  std::map<ShapeId, runtime::CodeId> kernel_by_shape;
+  std::map<Hash128, runtime::CodeId> kernel_by_cone; // different shapes may have equal cones
   std::deque<DistinctKernel> distinct;
-  std::vector<PlannedKernel> kernels; // kernels[i] belongs to plan.kernels[i]
-  std::map<NodeId, int> parameters;   // slots of the entry's
+  IdVector<runtime::CodeId, PlannedKernel> kernels; // as plan.kernels
+  std::map<NodeId, runtime::SlotId> parameters;     // of the entry
 
   FunctionPlan& entry() { return functions.front(); }
   /// The plan's own where it is for one worker: its kernels are the same.

@@ -123,7 +123,7 @@ Result<ProgramRace::Outcome> ProgramRace::outcome(Program& program) {
     }
   }
   for (const runtime::PlanResult& result : program.plan->results) {
-    if (program.plan->slots[size_t(result.slot)].kind != SlotKind::arena) continue;
+    if (program.plan->slots[result.slot].kind != SlotKind::arena) continue;
     auto value = program.context->result(result.name);
     if (!value) return value.failure();
     std::ranges::fill(value->bytes, std::byte(0xff));
@@ -194,7 +194,7 @@ Result<std::unique_ptr<ProgramRace::Program>> ProgramRace::with_moved_weights(co
   return made;
 }
 
-Result<std::string> ProgramRace::difference(int first, int second) {
+Result<std::string> ProgramRace::difference(ProgramId first, ProgramId second) {
   if (!options_.log) return difference_now(first, second);
   const auto answer = options_.log->ask("a difference of programs", fmt::format("{} {}", first, second),
                                         [&]() -> search::MeasureLog::Answer {
@@ -206,8 +206,9 @@ Result<std::string> ProgramRace::difference(int first, int second) {
 }
 
 /// Of a step of both on the same inputs and states.
-Result<std::pair<ProgramRace::Outcome, ProgramRace::Outcome>> ProgramRace::outcomes(int first, int second) {
-  Program *a = programs_[size_t(first)].get(), *b = programs_[size_t(second)].get();
+Result<std::pair<ProgramRace::Outcome, ProgramRace::Outcome>> ProgramRace::outcomes(ProgramId first,
+                                                                                    ProgramId second) {
+  Program *a = programs_[first].get(), *b = programs_[second].get();
   LUMINAL_CHECK(a && b);
   for (Program* program : {a, b})
     if (!program->filled)
@@ -221,7 +222,7 @@ Result<std::pair<ProgramRace::Outcome, ProgramRace::Outcome>> ProgramRace::outco
   return std::pair(std::move(*wanted), std::move(*got));
 }
 
-Result<double> ProgramRace::error(int first, int second) {
+Result<double> ProgramRace::error(ProgramId first, ProgramId second) {
   const auto now = [&]() -> Result<double> {
     const auto both = outcomes(first, second);
     if (!both) return both.failure();
@@ -250,11 +251,11 @@ Result<double> ProgramRace::error(int first, int second) {
   return answer.numbers[0];
 }
 
-Result<std::string> ProgramRace::difference_now(int first, int second) {
+Result<std::string> ProgramRace::difference_now(ProgramId first, ProgramId second) {
   auto both = outcomes(first, second);
   if (!both) return both.failure();
   const Outcome *wanted = &both->first, *got = &both->second;
-  Program *a = programs_[size_t(first)].get(), *b = programs_[size_t(second)].get();
+  Program *a = programs_[first].get(), *b = programs_[second].get();
 
   bool floats = false;
   for (const auto* values : {&wanted->arguments, &wanted->states_before})

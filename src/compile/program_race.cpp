@@ -59,13 +59,13 @@ ProgramRace::~ProgramRace() {
   store_.reset();
 }
 
-void ProgramRace::drop(int program) { programs_[size_t(program)].reset(); }
+void ProgramRace::drop(ProgramId program) { programs_[program].reset(); }
 
-Result<int> ProgramRace::add(std::shared_ptr<const Plan> plan) {
+Result<ProgramId> ProgramRace::add(std::shared_ptr<const Plan> plan) {
   const auto loaded = search::outcome(options_.log, "a program", "", [&] { return load(std::move(plan)); });
   if (!loaded) return loaded.failure();
   if (search::replays(options_.log)) programs_.emplace_back();
-  return int(programs_.size()) - 1;
+  return programs_.end_id() - 1;
 }
 
 Result<void> ProgramRace::load(std::shared_ptr<const Plan> plan) {
@@ -146,12 +146,12 @@ bool ProgramRace::take_sizes(const std::map<std::string, int64_t>& sizes) {
 }
 
 Result<void> ProgramRace::fill(Program& program) {
-  std::map<int, Interval> ranges;
+  std::map<runtime::SlotId, Interval> ranges;
   ExprMap<int64_t> symbols;
   for (const Expr symbol : program.plan->symbols)
     if (const auto value = program.context->symbol(symbol.name())) symbols[symbol] = *value;
   visit_steps(program.plan->steps, [&](const Step& step) {
-    if (step.kind != runtime::StepKind::check || step.enough >= 0) return;
+    if (step.kind != runtime::StepKind::check || step.enough) return;
     Interval range = step.range;
     if (!step.limit.is_constant(0))
       if (const auto limit = evaluate(step.limit, symbols)) range.high = std::min(range.high, *limit - 1);
@@ -163,12 +163,12 @@ Result<void> ProgramRace::fill(Program& program) {
   // ones, and ones (of divisors).
   Result<void> ran;
   for (const int64_t most : {int64_t(INT64_MAX), int64_t(0), int64_t(1)}) {
-    for (size_t i = 0; i < program.plan->slots.size(); i++) {
+    for (const runtime::SlotId i : program.plan->slots.ids()) {
       const Slot& slot = program.plan->slots[i];
       if (slot.kind != SlotKind::argument) continue;
       auto memory = program.context->argument(slot.name);
       if (!memory) return memory.failure();
-      const auto known = ranges.find(int(i));
+      const auto known = ranges.find(i);
       Interval range = known != ranges.end() ? known->second : Interval{0, 3};
       range.low = std::max<int64_t>(range.low, most == 1 ? 1 : 0);
       range.high = std::min(range.high, std::max(range.low, most));
@@ -189,7 +189,7 @@ Result<double> ProgramRace::run(Program& program) {
   return search::Clock::steady().now() - begin;
 }
 
-Result<ProgramRace::Times> ProgramRace::compare(int first, int second, double seconds, int rounds,
+Result<ProgramRace::Times> ProgramRace::compare(ProgramId first, ProgramId second, double seconds, int rounds,
                                                 const std::function<bool()>& stop, double pause) {
   if (!options_.log) return time(first, second, seconds, rounds, stop, pause);
   const auto answer = options_.log->ask("times of two programs", fmt::format("{} {}", first, second),
@@ -202,9 +202,9 @@ Result<ProgramRace::Times> ProgramRace::compare(int first, int second, double se
   return Times{answer.numbers.at(0), answer.numbers.at(1), int(answer.numbers.at(2))};
 }
 
-Result<ProgramRace::Times> ProgramRace::time(int first, int second, double seconds, int rounds,
+Result<ProgramRace::Times> ProgramRace::time(ProgramId first, ProgramId second, double seconds, int rounds,
                                              const std::function<bool()>& stop, double pause) {
-  Program* programs[2] = {programs_[size_t(first)].get(), programs_[size_t(second)].get()};
+  Program* programs[2] = {programs_[first].get(), programs_[second].get()};
   LUMINAL_CHECK(programs[0] && programs[1]);
   std::vector<double> samples[2];
   for (Program* program : programs) // pages and caches

@@ -10,19 +10,21 @@ public:
   explicit StepPlacer(PlanState& state) : state_(state), plan_(state.plan) {}
   void run();
   /// Throws Error where the type has no largest size.
-  int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
+  runtime::SlotId add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
 
 private:
-  using Slots = std::map<NodeId, int>;
+  using Slots = std::map<NodeId, runtime::SlotId>;
   using Steps = std::vector<runtime::Step>;
 
   Steps place(const FunctionPlan& f, const Section& section, Slots& slots,
               const std::vector<Rebinding>& rebindings);
   void place_load(const FunctionPlan& f, Slots& slots);
   /// A function that a step runs, on these parameters; `results` get its results' slots.
-  Steps run_function(const FunctionPlan& f, const std::vector<int>& param_slots, std::vector<int>& results);
-  std::map<NodeId, int> copy_rebound(const FunctionPlan& f, const Region& region, const Slots& slots,
-                                     const std::vector<Rebinding>& rebindings, Steps& steps);
+  Steps run_function(const FunctionPlan& f, const std::vector<runtime::SlotId>& param_slots,
+                     std::vector<runtime::SlotId>& results);
+  std::map<NodeId, runtime::SlotId> copy_rebound(const FunctionPlan& f, const Region& region,
+                                                 const Slots& slots, const std::vector<Rebinding>& rebindings,
+                                                 Steps& steps);
   void place_kernel(const FunctionPlan& f, const Action& action, Slots& slots, Steps& steps);
   void place_range_checks(const FunctionPlan& f, NodeId id, const Slots& slots, Steps& steps);
   void place_access_checks(const FunctionPlan& f, NodeId id, const Slots& slots, Steps& steps);
@@ -33,10 +35,11 @@ private:
   void place_cond(const FunctionPlan& f, NodeId node, Slots& slots, Steps& steps);
   void place_custom(const Function& f, const Action& action, Slots& slots, Steps& steps);
   /// Slots of what is read of a step with several results.
-  static void give_results(const Function& f, NodeId node, const std::vector<int>& results, Slots& slots);
+  static void give_results(const Function& f, NodeId node, const std::vector<runtime::SlotId>& results,
+                           Slots& slots);
 
-  static int slot_of(const Function& f, const Slots& slots, NodeId origin, int result);
-  static runtime::Step copy(int to, int from);
+  static runtime::SlotId slot_of(const Function& f, const Slots& slots, NodeId origin, int result);
+  static runtime::Step copy(runtime::SlotId to, runtime::SlotId from);
 
   PlanState& state_;
   runtime::Plan& plan_;

@@ -17,9 +17,9 @@ constexpr double at_load = 1e-3;      // launches of a step that one at load cou
 constexpr double to_measure = 0.3;    // of what is left of a budget, for times of kernels as they are
 
 void count_launches(const std::vector<runtime::Step>& steps, double times, const ExprMap<int64_t>& sizes,
-                    std::vector<double>& launches) {
+                    IdVector<runtime::CodeId, double>& launches) {
   for (const runtime::Step& step : steps) {
-    if (step.kind == runtime::StepKind::launch) launches[size_t(step.kernel)] += times;
+    if (step.kind == runtime::StepKind::launch) launches[step.kernel] += times;
     double inner = times;
     if (step.kind == runtime::StepKind::loop) {
       const auto count = evaluate(step.count, sizes);
@@ -37,17 +37,17 @@ PlanTuner::PlanTuner(const Options& options, const BuiltPlan& built, const ExprM
     : options_(options), how_(options.search), built_(built), bound_(bound), summary_(summary),
       left_(std::move(left)) {
   const runtime::Plan& plan = *built_.plan;
-  std::vector<double> launches(plan.kernels.size(), 0);
+  IdVector<runtime::CodeId, double> launches(plan.kernels.size(), 0);
   count_launches(plan.load_steps, at_load, bound_, launches);
   count_launches(plan.steps, 1, bound_, launches);
   std::map<Hash128, size_t> group_of;
-  for (size_t i = 0; i < launches.size(); i++) {
+  for (const runtime::CodeId i : launches.ids()) {
     const PlannedKernel& planned = built_.builder->kernels()[i];
     if (!planned.key) continue; // the user's own text
     const auto [found, fresh] = group_of.try_emplace(planned.key->hash(), groups_.size());
     if (fresh) groups_.emplace_back();
     TuningGroup& group = groups_[found->second];
-    group.kernels.push_back(int(i));
+    group.kernels.push_back(i);
     group.launches += launches[i];
     group.old_schedule = planned.schedule;
   }
@@ -77,7 +77,7 @@ Result<double> PlanTuner::time_of(const TuningGroup& group) const {
 }
 
 Result<double> PlanTuner::time_now(const TuningGroup& group) const {
-  const runtime::KernelCode& code = built_.plan->kernels[size_t(group.kernels[0])];
+  const runtime::KernelCode& code = built_.plan->kernels[group.kernels[0]];
   auto work = std::make_shared<const search::Workload>(search::workload_of(
       *group.problem, group.problem->cone, group.problem->symbols, kernel(group).threads));
   auto measurer =
@@ -121,7 +121,7 @@ Result<void> PlanTuner::measure(const Wanted& wanted) {
   for (TuningGroup& group : groups_)
     if (!wanted || wanted(group)) order.push_back(&group);
   std::ranges::stable_sort(order, std::greater(), [&](const TuningGroup* group) {
-    const auto points = evaluate(built_.plan->kernels[size_t(group->kernels[0])].points, bound_);
+    const auto points = evaluate(built_.plan->kernels[group->kernels[0]].points, bound_);
     return group->launches * (points ? double(*points) : 0) * kernel(*group).point_ns;
   });
   const double end = left_() * (1 - to_measure);

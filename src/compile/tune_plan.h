@@ -25,7 +25,7 @@ public:
   std::vector<TuningGroup>& groups() { return groups_; }
   const std::vector<TuningGroup>& groups() const { return groups_; }
   const PlannedKernel& kernel(const TuningGroup& group) const {
-    return built_.builder->kernels()[size_t(group.kernels[0])];
+    return built_.builder->kernels()[group.kernels[0]];
   }
   std::string schedule_of(const TuningGroup& group) const;
   search::TuningEntry entry_of(const TuningGroup& group) const;

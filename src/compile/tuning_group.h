@@ -10,7 +10,7 @@ namespace luminal::compile {
 
 /// Kernels with one key: one search serves all.
 struct TuningGroup {
-  std::vector<int> kernels;
+  std::vector<runtime::CodeId> kernels;
   double launches = 0; // of a step
   std::optional<search::KernelProblem> problem;
   std::string note; // why it is not tuned

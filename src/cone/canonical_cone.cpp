@@ -18,16 +18,16 @@ public:
     Cone& c = result_.cone;
     c.name = "kernel";
     number_dimensions();
-    for (size_t i = 0; i < c.axes.size(); i++) {
+    for (const AxisId i : c.axes.ids()) {
       ConeAxis& axis = c.axes[i];
-      const Expr symbol = fresh("a", i, axis.symbol);
+      const Expr symbol = fresh("a", i.index(), axis.symbol);
       note(std::string(symbol.name()), axis.name);
       axis.name = symbol.name();
       axis.symbol = symbol;
     }
-    for (size_t i = 0; i < c.holes.size(); i++) c.holes[i].symbol = fresh("h", i, c.holes[i].symbol);
-    for (size_t i = 0; i < c.values.size(); i++) rename(c.values[i].name, "v", i);
-    for (size_t i = 0; i < c.stages.size(); i++) rename(c.stages[i].name, "s", i);
+    for (const HoleId i : c.holes.ids()) c.holes[i].symbol = fresh("h", i.index(), c.holes[i].symbol);
+    for (const ValueId i : c.values.ids()) rename(c.values[i].name, "v", i.index());
+    for (const StageId i : c.stages.ids()) rename(c.stages[i].name, "s", i.index());
     for (ConeAxis& axis : c.axes) axis.extent = at(axis.extent);
     for (ConeValue& value : c.values)
       for (Expr& extent : value.shape) extent = at(extent);
@@ -113,7 +113,7 @@ public:
       const auto* user_op = f.as<FormulaUserOp>();
       const auto* component = f.as<FormulaComponent>();
       h.add(uint8_t(user_op ? row_kind : f.kind.index())).add(f.dtype).add(op ? op->op : Op{});
-      h.add(constant ? constant->value : 0.0).add(load ? load->value : -1);
+      h.add(constant ? constant->value : 0.0).add(load ? load->value.number() : -1);
       h.add(component ? component->number : -1).add(index_of(f).size());
       for (const Expr e : index_of(f)) h.add(luminal::to_string(e));
       h.add(luminal::to_string(guard_of(f))).add(user_op ? user_op->name : std::string()).add(f.origin);
@@ -142,9 +142,9 @@ Hash128 structural_hash128(const Cone& cone) {
     h.add(list.size());
     for (const Expr e : list) h.add(luminal::to_string(e));
   };
-  const auto numbers = [&](const std::vector<int>& list) {
+  const auto axes = [&](const std::vector<AxisId>& list) {
     h.add(list.size());
-    for (const int n : list) h.add(n);
+    for (const AxisId a : list) h.add(a.number());
   };
   const auto symbol = [&](Expr s) {
     h.add(s.name()).add(s.range().low).add(s.range().high).add(s.multiple());
@@ -160,7 +160,7 @@ Hash128 structural_hash128(const Cone& cone) {
   for (const ConeValue& value : cone.values) {
     h.add(value.name).add(value.dtype).add(value.role);
     exprs(value.shape);
-    numbers(value.axes);
+    axes(value.axes);
     h.add(value.layout.size());
     for (const LayoutDim& dim : value.layout) h.add(dim.dim).add(dim.div).add(dim.mod).add(dim.pad);
   }
@@ -172,15 +172,15 @@ Hash128 structural_hash128(const Cone& cone) {
   h.add(cone.stages.size());
   for (const Stage& stage : cone.stages) {
     h.add(stage.name).add(luminal::to_string(stage.domain)).add(luminal::to_string(stage.needed));
-    numbers(stage.axes);
-    numbers(stage.ordered);
-    h.add(stage.scan_exclusive).add(stage.scan_reverse).add(stage.scan_axis);
+    axes(stage.axes);
+    axes(stage.ordered);
+    h.add(stage.scan_exclusive).add(stage.scan_reverse).add(stage.scan_axis.number());
     h.add(stage.monoid ? luminal::to_string(*stage.monoid) : std::string());
     h.add(stage.components.size());
     for (const Component& c : stage.components) {
-      h.add(c.kind).add(c.op).add(c.dtype).add(c.out).add(c.after).add(c.set);
+      h.add(c.kind).add(c.op).add(c.dtype).add(c.out.number()).add(c.after).add(c.set);
       exprs(c.index);
-      numbers(c.axes);
+      axes(c.axes);
       h.add(formula(c.body)).add(formula(c.init));
     }
   }

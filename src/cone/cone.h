@@ -6,6 +6,7 @@
 // whose result is an interior value. Axes are shared between stages wherever one reads the other at
 // plain axes, so that a schedule can put one inside the loops of the other.
 #pragma once
+#include "base/id.h"
 #include "base/result.h"
 #include "cone/formula_types.h"
 #include "ir/term.h"
@@ -42,8 +43,9 @@ struct ConeValue {
   std::string name; // unique in the cone; also the name of the kernel's buffer
   DType dtype = DType::f32;
   std::vector<Expr> shape;
-  std::vector<int> axes; // of the stage that writes it: the axis of each dimension, -1 where it is not plain;
-                         // empty for inputs
+  /// Of the stage that writes it: the axis of each dimension, none where it is not plain; empty for
+  /// inputs.
+  std::vector<AxisId> axes;
   ValueRole role = ValueRole::input;
   NodeId origin =
       0; // the node whose result it is: a stored node, a constant or a root (for a fold: the fold itself)
@@ -64,9 +66,9 @@ struct Component {
   ComponentKind kind = ComponentKind::map;
   Op op = Op::add;
   DType dtype = DType::f32; // accumulation type of a fold, the type of a map
-  int out = -1;             // value that is written, or -1: read by later components only
+  ValueId out;              // value that is written, or none: read by later components only
   std::vector<Expr> index;  // where, over the stage's axes
-  std::vector<int> axes;    // axes that the result depends on, ascending
+  std::vector<AxisId> axes; // axes that the result depends on, ascending
   FormulaRef body;
   FormulaRef init;    // fold: starts from this, not from the identity
   bool after = false; // map: runs once for each result of the stage's folds, when they are finished
@@ -74,17 +76,18 @@ struct Component {
 };
 struct Stage {
   std::string name; // unique in the cone
-  std::vector<int> axes;
+  std::vector<AxisId> axes;
   std::vector<Component> components;
   Expr domain = 1; // folds, updates: only points where it holds take part; maps: only these are read
   Expr needed = 1; // results that no reader asks for need not be made
   /// A tuple whose components read each other: the transforms of components 0 .. size-1 (which are
   /// the first ones of the stage).
   std::optional<Monoid> monoid;
-  std::vector<int> ordered; // axes whose loops keep their row-major order and are not distributed (duplicates
-                            // of a scatter, scans)
+  /// Axes whose loops keep their row-major order and are not distributed (duplicates of a scatter,
+  /// scans).
+  std::vector<AxisId> ordered;
   bool scan_exclusive = false, scan_reverse = false;
-  int scan_axis = -1;
+  AxisId scan_axis;
   int segment_group = 0; // stages of one number above 0 write different parts of the same values
 };
 
@@ -97,10 +100,10 @@ struct ConeHole {
 
 struct Cone {
   std::string name;
-  std::vector<ConeAxis> axes;
-  std::vector<ConeValue> values;
-  std::vector<Stage> stages; // producers before consumers
-  std::vector<ConeHole> holes;
+  IdVector<AxisId, ConeAxis> axes;
+  IdVector<ValueId, ConeValue> values;
+  IdVector<StageId, Stage> stages; // producers before consumers
+  IdVector<HoleId, ConeHole> holes;
   std::vector<Expr> symbols; // dimension symbols that occur, by name
 };
 

@@ -78,10 +78,9 @@ std::string ConeBuilder::node_name(NodeId node, std::string_view fallback) const
   return fmt::format("{}{}", fallback, node);
 }
 
-int ConeBuilder::add_value(ConeValue value) {
+ValueId ConeBuilder::add_value(ConeValue value) {
   value.name = unique_name(value.name);
-  cone_.values.push_back(std::move(value));
-  return int(cone_.values.size()) - 1;
+  return cone_.values.add(std::move(value));
 }
 
 bool ConeBuilder::is_read(NodeId node) const {
@@ -102,7 +101,7 @@ std::optional<NodeId> ConeBuilder::get_of(NodeId tuple, int result) const {
   return {};
 }
 
-int ConeBuilder::value_of_stored(NodeId node) {
+ValueId ConeBuilder::value_of_stored(NodeId node) {
   auto found = stored_values_.find(node);
   if (found != stored_values_.end()) return found->second;
   const Node& n = function_[node];
@@ -116,7 +115,7 @@ int ConeBuilder::value_of_stored(NodeId node) {
 }
 
 FormulaRef ConeBuilder::read_stored(NodeId node, const Index& at) {
-  int v = value_of_stored(node);
+  ValueId v = value_of_stored(node);
   return formula_load(v, cone_.values[v].dtype, at, under_);
 }
 
@@ -339,11 +338,11 @@ FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {
                                     ? result_axes(std::get<FoldAttr>(node.attr), result)
                                     : result_axes(std::get<ScanAttr>(node.attr), result);
   for (size_t d = 0; d < dims.size(); d++) {
-    int axis = stage.axes[result][dims[d]];
-    auto read = pool_.find_symbol(at[d]);
-    if (axis >= 0 && read) pool_.unite(axis, *read);
+    AxisId axis = stage.axes[result][dims[d]];
+    AxisId read = pool_.find_symbol(at[d]);
+    if (axis && read) pool_.unite(axis, read);
   }
-  int v = stage.values[result];
+  ValueId v = stage.values[result];
   return formula_load(v, cone_.values[v].dtype, at);
 }
 
@@ -353,15 +352,15 @@ void ConeBuilder::finish() {
     auto axes = root_axes_.find(root);
     if (axes == root_axes_.end()) continue;
     for (size_t d = 0; d < at.size(); d++)
-      if (auto reader = pool_.find_symbol(at[d]); reader && axes->second[d] >= 0)
-        pool_.unite(axes->second[d], *reader);
+      if (AxisId reader = pool_.find_symbol(at[d]); reader && axes->second[d])
+        pool_.unite(axes->second[d], reader);
   }
   // The axes that turned out to be one get one name and one symbol.
-  std::map<int, int> final_axis; // representative -> cone axis
+  std::map<AxisId, AxisId> final_axis; // representative -> cone axis
   ExprMap<Expr> rename;
-  auto axis_of = [&](int pool_axis) {
-    int r = pool_.representative(pool_axis);
-    auto [slot, fresh] = final_axis.try_emplace(r, int(cone_.axes.size()));
+  auto axis_of = [&](AxisId pool_axis) {
+    const AxisId r = pool_.representative(pool_axis);
+    auto [slot, fresh] = final_axis.try_emplace(r, cone_.axes.end_id());
     if (fresh) {
       std::string name =
           unique_name(pool_.name(r).empty() ? "i" + std::to_string(cone_.axes.size()) : pool_.name(r));
@@ -370,31 +369,31 @@ void ConeBuilder::finish() {
     }
     return slot->second;
   };
-  for (int s : order_)
-    for (int& a : open_[s].axes) {
-      int cone_axis = axis_of(a);
+  for (StageId s : order_)
+    for (AxisId& a : open_[s].axes) {
+      const AxisId cone_axis = axis_of(a);
       rename[pool_.symbol(a)] = cone_.axes[cone_axis].symbol;
       a = cone_axis;
     }
   // One rewriter, so that what stages and indices share stays shared.
   FormulaRewriter rewriter = index_rewriter([&](Expr e) { return luminal::substitute(e, rename); });
-  for (int s : order_) {
+  for (StageId s : order_) {
     Stage& stage = open_[s];
-    for (int& a : stage.ordered) a = axis_of(a);
-    if (stage.scan_axis >= 0) stage.scan_axis = axis_of(stage.scan_axis);
+    for (AxisId& a : stage.ordered) a = axis_of(a);
+    if (stage.scan_axis) stage.scan_axis = axis_of(stage.scan_axis);
     rewrite_stage(stage, [&](const FormulaRef& f) { return rewriter(f); });
     stage.domain = luminal::substitute(stage.domain, rename);
     stage.needed = luminal::substitute(stage.needed, rename);
     for (Component& c : stage.components) {
       for (Expr& e : c.index) e = luminal::substitute(e, rename);
-      for (int& a : c.axes) a = axis_of(a);
+      for (AxisId& a : c.axes) a = axis_of(a);
       std::ranges::sort(c.axes);
-      if (c.out < 0) continue;
+      if (!c.out) continue;
       auto& dims = cone_.values[c.out].axes;
-      dims.assign(c.index.size(), -1);
+      dims.assign(c.index.size(), AxisId());
       for (size_t d = 0; d < c.index.size(); d++)
-        for (size_t a = 0; a < cone_.axes.size(); a++)
-          if (c.index[d] == cone_.axes[a].symbol) dims[d] = int(a);
+        for (const AxisId a : cone_.axes.ids())
+          if (c.index[d] == cone_.axes[a].symbol) dims[d] = a;
     }
     cone_.stages.push_back(std::move(stage));
   }
@@ -439,9 +438,9 @@ Cone ConeBuilder::build() {
     else
       root_stage(root);
   }
-  for (int s : order_)
+  for (StageId s : order_)
     for (auto& c : open_[s].components)
-      if (c.out >= 0 && cone_.values[c.out].role == ValueRole::inout) {
+      if (c.out && cone_.values[c.out].role == ValueRole::inout) {
         NodeId base = cone_.values[c.out].base;
         auto found = stored_values_.find(base);
         if (found != stored_values_.end())

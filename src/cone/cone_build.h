@@ -10,25 +10,24 @@ namespace luminal::kernel {
 class AxisPool {
 public:
   /// `name` empty: none was given.
-  int add(std::string name, Expr extent, int stage);
-  Expr symbol(int axis) const { return entries_[axis].symbol; }
-  Expr extent(int axis) const { return entries_[axis].extent; }
-  std::optional<int> find_symbol(Expr symbol) const;
+  AxisId add(std::string name, Expr extent, StageId stage);
+  Expr symbol(AxisId axis) const { return entries_[axis].symbol; }
+  Expr extent(AxisId axis) const { return entries_[axis].extent; }
+  AxisId find_symbol(Expr symbol) const;
   /// Makes two axes one where their extents are equal and no stage has both.
-  bool unite(int a, int b);
-  int representative(int axis) const;
-  int size() const { return int(entries_.size()); }
-  const std::string& name(int representative) const { return entries_[representative].name; }
+  bool unite(AxisId a, AxisId b);
+  AxisId representative(AxisId axis) const;
+  const std::string& name(AxisId representative) const { return entries_[representative].name; }
 
 private:
   struct Entry {
     std::string name;
     Expr extent, symbol;
-    mutable int parent;
-    std::set<int> stages;
+    mutable AxisId parent;
+    std::set<StageId> stages;
   };
-  std::vector<Entry> entries_;
-  ExprMap<int> by_symbol_;
+  IdVector<AxisId, Entry> entries_;
+  ExprMap<AxisId> by_symbol_;
 };
 
 /// Thrown inside build_cone and caught by it.
@@ -65,12 +64,12 @@ private:
 
   // ---- stages ----
   struct FoldStage {
-    // Pool axis of each axis of the space, by component: -1 where its extent is 1 or it takes no part.
-    std::vector<std::vector<int>> axes;
-    std::vector<int> values; // of each component
+    // Pool axis of each axis of the space, by component: none where its extent is 1 or it takes no part.
+    std::vector<std::vector<AxisId>> axes;
+    std::vector<ValueId> values; // of each component
   };
   struct OpenFold {
-    int stage;
+    StageId stage;
     std::vector<int> members; // of the tuple
     Index symbols;
     std::vector<Component> components;
@@ -78,8 +77,8 @@ private:
   /// Roots of one shape, in a kernel of maps alone, are made point by point: components of one stage.
   struct PointStage {
     Shape shape;
-    int stage;
-    std::vector<int> axes; // of the pool
+    StageId stage;
+    std::vector<AxisId> axes; // of the pool
     Index at;
   };
   std::vector<PointStage> point_stages_;
@@ -90,13 +89,13 @@ private:
   FoldStage& scan_stage(NodeId node);
   void root_stage(NodeId root);
   void scatter_root(NodeId root);
-  int open_stage(std::string name);
+  StageId open_stage(std::string name);
   std::vector<std::string> names_of_axes(NodeId node) const;
   /// Axes of a new stage for these extents; `symbols` gets their symbols (0 for an extent of 1).
-  std::vector<int> open_axes(int stage, const std::vector<Expr>& extents,
-                             const std::vector<std::string>& names, Index& symbols);
-  int add_value(ConeValue value);
-  int value_of_stored(NodeId node);
+  std::vector<AxisId> open_axes(StageId stage, const std::vector<Expr>& extents,
+                                const std::vector<std::string>& names, Index& symbols);
+  ValueId add_value(ConeValue value);
+  ValueId value_of_stored(NodeId node);
   std::string unique_name(std::string wish); // of values, axes and holes
   std::string unique_stage_name(std::string wish);
   std::string node_name(NodeId node, std::string_view fallback) const;
@@ -112,13 +111,13 @@ private:
   const std::vector<NodeId> inside_;
   Cone cone_;
   AxisPool pool_;
-  std::vector<Stage> open_; // by stage number; axes are pool axes
-  std::vector<int> order_;  // stages in order of completion
+  IdVector<StageId, Stage> open_; // by stage number; axes are pool axes
+  std::vector<StageId> order_;    // stages in order of completion
   std::set<std::string> names_, stage_names_;
   std::map<NodeId, FoldStage> folds_;
-  std::map<NodeId, int> stored_values_;
-  std::map<NodeId, int> root_values_;
-  std::map<NodeId, std::vector<int>> root_axes_;       // pool axes of roots that are maps
+  std::map<NodeId, ValueId> stored_values_;
+  std::map<NodeId, ValueId> root_values_;
+  std::map<NodeId, std::vector<AxisId>> root_axes_;    // pool axes of roots that are maps
   std::vector<std::pair<NodeId, Index>> root_demands_; // where other stages compute them, too
   std::map<std::pair<NodeId, std::vector<uint32_t>>, FormulaRef> memo_;
   std::map<std::pair<NodeId, std::vector<uint32_t>>, Expr> hole_memo_;

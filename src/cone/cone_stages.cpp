@@ -50,23 +50,22 @@ std::vector<std::string> ConeBuilder::names_of_axes(NodeId id) const {
   return {};
 }
 
-int ConeBuilder::open_stage(std::string name) {
+StageId ConeBuilder::open_stage(std::string name) {
   Stage stage;
   stage.name = unique_stage_name(std::move(name));
-  open_.push_back(std::move(stage));
-  return int(open_.size()) - 1;
+  return open_.add(std::move(stage));
 }
 
-std::vector<int> ConeBuilder::open_axes(int stage, const std::vector<Expr>& extents,
-                                        const std::vector<std::string>& names, Index& symbols) {
-  std::vector<int> axes;
+std::vector<AxisId> ConeBuilder::open_axes(StageId stage, const std::vector<Expr>& extents,
+                                           const std::vector<std::string>& names, Index& symbols) {
+  std::vector<AxisId> axes;
   for (size_t d = 0; d < extents.size(); d++) {
     if (extents[d].is_constant(1)) {
-      axes.push_back(-1);
+      axes.emplace_back();
       symbols.push_back(0);
       continue;
     }
-    int a = pool_.add(d < names.size() ? names[d] : "", extents[d], stage);
+    AxisId a = pool_.add(d < names.size() ? names[d] : "", extents[d], stage);
     axes.push_back(a);
     symbols.push_back(pool_.symbol(a));
     open_[stage].axes.push_back(a);
@@ -105,7 +104,7 @@ ConeBuilder::OpenFold ConeBuilder::open_fold(NodeId id, const std::string& name,
   std::set<int> used(attr.reduced.begin(), attr.reduced.end());
   for (int c : members)
     for (int d : result_axes(attr, c)) used.insert(d);
-  const std::vector<int> axes =
+  const std::vector<AxisId> axes =
       open_axes(open.stage, without_unused(attr.space, used), node.axis_names, open.symbols);
   for (int c : members) {
     auto& m = attr.monoid.components()[c];
@@ -126,7 +125,7 @@ ConeBuilder::OpenFold ConeBuilder::open_fold(NodeId id, const std::string& name,
     part.dtype = m.dtype;
     for (int d : result_axes(attr, c)) {
       part.index.push_back(open.symbols[d]);
-      if (axes[d] >= 0) part.axes.push_back(axes[d]);
+      if (axes[d]) part.axes.push_back(axes[d]);
     }
     part.out = add_value(std::move(v));
     if (get && is_root(*get)) root_values_[*get] = part.out;
@@ -172,13 +171,13 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
   const Node& node = function_[id];
   auto& attr = std::get<ScanAttr>(node.attr);
   int count = attr.monoid.size();
-  int s = open_stage(node.name.empty() ? fmt::format("scan{}", id) : node.name);
+  StageId s = open_stage(node.name.empty() ? fmt::format("scan{}", id) : node.name);
   FoldStage scan;
   Index symbols;
   std::set<int> used;
   for (int c = 0; c < count; c++)
     for (int d : result_axes(attr, c)) used.insert(d);
-  const std::vector<int> axes = open_axes(s, without_unused(attr.space, used), node.axis_names, symbols);
+  const std::vector<AxisId> axes = open_axes(s, without_unused(attr.space, used), node.axis_names, symbols);
   scan.axes.assign(size_t(count), axes);
   std::vector<Component> components;
   for (int c = 0; c < count; c++) {
@@ -199,7 +198,7 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
     part.dtype = m.dtype;
     for (int d : result_axes(attr, c)) {
       part.index.push_back(symbols[d]);
-      if (axes[d] >= 0) part.axes.push_back(axes[d]);
+      if (axes[d]) part.axes.push_back(axes[d]);
     }
     LUMINAL_CHECK(part.index.size() == v.shape.size(), "scan {}: result {} has {} axes", open_[s].name, c,
                   v.shape.size());
@@ -218,7 +217,7 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
   stage.components = std::move(components);
   stage.monoid = attr.monoid;
   stage.scan_axis = axes[attr.axis];
-  if (stage.scan_axis >= 0) stage.ordered = {stage.scan_axis};
+  if (stage.scan_axis) stage.ordered = {stage.scan_axis};
   stage.scan_exclusive = attr.exclusive;
   stage.scan_reverse = attr.reverse;
   order_.push_back(s);
@@ -238,7 +237,7 @@ void ConeBuilder::root_stage(NodeId root) {
   const auto joint = std::ranges::find_if(
       point_stages_, [&](const PointStage& other) { return other.shape == node.type().shape; });
   const bool joins = joint != point_stages_.end();
-  int s = joins ? joint->stage : open_stage(name);
+  StageId s = joins ? joint->stage : open_stage(name);
   Index at;
   if (joins) {
     at = joint->at;
@@ -278,9 +277,9 @@ void ConeBuilder::scatter_root(NodeId root) {
   v.role = options_.in_place ? ValueRole::inout : ValueRole::output;
   v.origin = root;
   v.base = node.inputs[0];
-  int out = root_values_[root] = add_value(std::move(v));
+  ValueId out = root_values_[root] = add_value(std::move(v));
   if (!options_.in_place) {
-    int copy = open_stage(name + ".copy");
+    StageId copy = open_stage(name + ".copy");
     Index at;
     open_axes(copy, node.type().shape, {}, at);
     Component part;
@@ -292,10 +291,10 @@ void ConeBuilder::scatter_root(NodeId root) {
     open_[copy].components.push_back(std::move(part));
     order_.push_back(copy);
   }
-  int s = open_stage(name);
+  StageId s = open_stage(name);
   const Shape& space = function_[node.inputs[1]].type().shape;
   Index symbols;
-  std::vector<int> axes = open_axes(s, space, node.axis_names, symbols);
+  std::vector<AxisId> axes = open_axes(s, space, node.axis_names, symbols);
   FormulaRef valid;
   ExprMap<Expr> map;
   for (size_t d = 0; d < space.size(); d++)
@@ -321,7 +320,7 @@ void ConeBuilder::scatter_root(NodeId root) {
   // Two points that differ in an axis which is an index by itself write different elements; the
   // others keep their order.
   if (!attr.unique)
-    for (int a : stage.axes)
+    for (AxisId a : stage.axes)
       if (!contains(part.index, pool_.symbol(a))) stage.ordered.push_back(a);
   stage.components.push_back(std::move(part));
   order_.push_back(s);

@@ -53,7 +53,7 @@ private:
     return visit(
         f, [](const FormulaConstant& c) { return float_text(c.value); },
         [&](const FormulaLoad& load) {
-          const ConeValue& v = cone_.values[size_t(load.value)];
+          const ConeValue& v = cone_.values[load.value];
           return v.name + (f.dtype != v.dtype ? fmt::format(".{}", luminal::to_string(f.dtype)) : "") + "[" +
                  list(load.index) +
                  (load.guard.is_constant(1) ? "" : " where " + luminal::to_string(load.guard)) + "]";
@@ -96,7 +96,7 @@ std::string to_string(const Cone& cone) {
     s += fmt::format("  index {} = {}\n", luminal::to_string(h.symbol), to_string(cone, *h.value));
   for (auto& stage : cone.stages) {
     s += "  stage " + stage.name;
-    for (int a : stage.axes) s += " " + cone.axes[size_t(a)].name;
+    for (AxisId a : stage.axes) s += " " + cone.axes[a].name;
     if (!stage.domain.is_constant(1)) s += " where " + luminal::to_string(stage.domain);
     if (stage.monoid) s += " : " + luminal::to_string(*stage.monoid);
     s += "\n";
@@ -109,7 +109,7 @@ std::string to_string(const Cone& cone) {
       if (c.after) s += " after";
       s += " " + to_string(cone, *c.body);
       if (c.init) s += " from " + to_string(cone, *c.init);
-      if (c.out >= 0) s += " -> " + cone.values[size_t(c.out)].name + "[" + list(c.index) + "]";
+      if (c.out) s += " -> " + cone.values[c.out].name + "[" + list(c.index) + "]";
       s += "\n";
     }
   }
@@ -121,15 +121,15 @@ std::vector<std::string> verify(const Cone& cone) {
   auto wrong = [&](std::string text) { mistakes.push_back(std::move(text)); };
   std::set<Expr, ExprLess> known(cone.symbols.begin(), cone.symbols.end());
   for (auto& h : cone.holes) known.insert(h.symbol);
-  std::set<int> written;
+  std::set<ValueId> written;
   for (auto& stage : cone.stages) {
     auto here = known;
-    for (int a : stage.axes) {
-      if (a < 0 || a >= int(cone.axes.size())) {
+    for (AxisId a : stage.axes) {
+      if (!cone.axes.has(a)) {
         wrong(fmt::format("stage {}: there is no axis {}", stage.name, a));
         return mistakes;
       }
-      here.insert(cone.axes[size_t(a)].symbol);
+      here.insert(cone.axes[a].symbol);
     }
     for (Expr s : symbols_of(index_exprs(stage)))
       if (!here.contains(s))
@@ -140,25 +140,24 @@ std::vector<std::string> verify(const Cone& cone) {
       if (c.body && c.body->dtype != c.dtype)
         wrong(fmt::format("stage {}: component {} is {}, its body {}", stage.name, i,
                           luminal::to_string(c.dtype), luminal::to_string(c.body->dtype)));
-      for (int a : c.axes)
+      for (AxisId a : c.axes)
         if (!contains(stage.axes, a))
           wrong(fmt::format("stage {}: component {} has a foreign axis", stage.name, i));
-      if (c.out >= 0) {
-        if (c.out >= int(cone.values.size()))
+      if (c.out) {
+        if (!cone.values.has(c.out))
           wrong(fmt::format("stage {}: there is no value {}", stage.name, c.out));
-        else if (cone.values[size_t(c.out)].shape.size() != c.index.size())
-          wrong(fmt::format("stage {}: {} has {} dimensions, not {}", stage.name,
-                            cone.values[size_t(c.out)].name, cone.values[size_t(c.out)].shape.size(),
-                            c.index.size()));
-        else if (cone.values[size_t(c.out)].role == ValueRole::input)
-          wrong(fmt::format("stage {} writes {}, an input", stage.name, cone.values[size_t(c.out)].name));
+        else if (cone.values[c.out].shape.size() != c.index.size())
+          wrong(fmt::format("stage {}: {} has {} dimensions, not {}", stage.name, cone.values[c.out].name,
+                            cone.values[c.out].shape.size(), c.index.size()));
+        else if (cone.values[c.out].role == ValueRole::input)
+          wrong(fmt::format("stage {} writes {}, an input", stage.name, cone.values[c.out].name));
         written.insert(c.out);
       }
     }
     const auto see_load = [&](const FormulaLoad& f) {
-      if (f.value < 0 || f.value >= int(cone.values.size()))
+      if (!cone.values.has(f.value))
         return wrong(fmt::format("stage {}: a load of value {}", stage.name, f.value));
-      const ConeValue& v = cone.values[size_t(f.value)];
+      const ConeValue& v = cone.values[f.value];
       if (v.shape.size() != f.index.size())
         wrong(fmt::format("stage {}: {} is read at {} indices", stage.name, v.name, f.index.size()));
       else if (v.role == ValueRole::interior && !written.contains(f.value))
@@ -170,8 +169,8 @@ std::vector<std::string> verify(const Cone& cone) {
     };
     visit_stage(stage, [&](const Formula& f) { visit(f, see_load, see_component, [](const auto&) {}); });
   }
-  for (size_t v = 0; v < cone.values.size(); v++)
-    if (cone.values[v].role != ValueRole::input && !written.contains(int(v)))
+  for (const ValueId v : cone.values.ids())
+    if (cone.values[v].role != ValueRole::input && !written.contains(v))
       wrong(cone.values[v].name + " is never written");
   return mistakes;
 }

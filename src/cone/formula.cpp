@@ -80,7 +80,7 @@ FormulaRef formula_index(Expr value, DType dtype) {
   return make(dtype, FormulaIndex{value});
 }
 
-FormulaRef formula_load(int value, DType dtype, std::vector<Expr> index, Expr guard) {
+FormulaRef formula_load(ValueId value, DType dtype, std::vector<Expr> index, Expr guard) {
   return make(dtype, FormulaLoad{value, std::move(index), guard});
 }
 
@@ -191,7 +191,7 @@ FormulaRef SharedFormulas::known(const FormulaRef& formula) {
   hash.add(f.kind.index()).add(f.dtype).add(guard_of(f).hash());
   visit(
       f, [&](const FormulaConstant& c) { hash.add(c.value); }, [&](const FormulaOp& op) { hash.add(op.op); },
-      [&](const FormulaLoad& load) { hash.add(load.value); },
+      [&](const FormulaLoad& load) { hash.add(load.value.number()); },
       [&](const FormulaComponent& c) { hash.add(c.number); }, [](const auto&) {});
   for (Expr e : index_of(f)) hash.add(e.hash());
   for (const FormulaRef& a : args_of(f)) hash.add(uint64_t(reinterpret_cast<uintptr_t>(a.get())));
@@ -301,30 +301,32 @@ std::vector<Expr> index_exprs(const Stage& stage) {
 }
 
 namespace {
-void add_holes(const Cone& cone, std::span<const Expr> exprs, std::vector<int>& out) {
+void add_holes(const Cone& cone, std::span<const Expr> exprs, std::vector<HoleId>& out) {
   if (cone.holes.empty()) return;
   for (Expr symbol : symbols_of(exprs))
-    for (size_t h = 0; h < cone.holes.size(); h++) {
-      if (cone.holes[h].symbol != symbol || contains(out, int(h))) continue;
+    for (const HoleId h : cone.holes.ids()) {
+      if (cone.holes[h].symbol != symbol || contains(out, h)) continue;
       add_holes(cone, index_exprs(cone.holes[h].value), out);
-      if (!contains(out, int(h))) out.push_back(int(h));
+      if (!contains(out, h)) out.push_back(h);
     }
 }
 } // namespace
 
-std::vector<int> holes_of(const Cone& cone, std::span<const Expr> exprs) {
-  std::vector<int> out;
+std::vector<HoleId> holes_of(const Cone& cone, std::span<const Expr> exprs) {
+  std::vector<HoleId> out;
   add_holes(cone, exprs, out);
   return out;
 }
 
 bool varies_with(const Cone& cone, std::span<const Expr> exprs, Expr symbol) {
   const auto one = [&](Expr e) { return depends_on(e, symbol); };
-  return std::ranges::any_of(exprs, one) || std::ranges::any_of(holes_of(cone, exprs), [&](int h) {
-           return std::ranges::any_of(index_exprs(cone.holes[size_t(h)].value), one);
+  return std::ranges::any_of(exprs, one) || std::ranges::any_of(holes_of(cone, exprs), [&](HoleId h) {
+           return std::ranges::any_of(index_exprs(cone.holes[h].value), one);
          });
 }
 
-std::vector<int> holes_of(const Cone& cone, const Stage& stage) { return holes_of(cone, index_exprs(stage)); }
+std::vector<HoleId> holes_of(const Cone& cone, const Stage& stage) {
+  return holes_of(cone, index_exprs(stage));
+}
 
 } // namespace luminal::kernel

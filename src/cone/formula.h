@@ -11,7 +11,7 @@ namespace luminal::kernel {
 FormulaRef formula_constant(DType dtype, double value);
 /// The integer or condition `value` as a number of type `dtype`.
 FormulaRef formula_index(Expr value, DType dtype);
-FormulaRef formula_load(int value, DType dtype, std::vector<Expr> index, Expr guard = 1);
+FormulaRef formula_load(ValueId value, DType dtype, std::vector<Expr> index, Expr guard = 1);
 /// The same with `guard` on every load, to be used only where it holds.
 FormulaRef guarded(const FormulaRef& formula, Expr guard);
 /// Typed by the op table; InternalError where the argument types do not fit.
@@ -80,10 +80,9 @@ template <class See> void visit_loads(const Stage& stage, See&& see) {
 /// Renames axis symbols in everything that a stage holds.
 void substitute_stage(Stage& stage, const ExprMap<Expr>& replacements);
 
-/// The holes that an expression, a formula or a stage needs, through other holes too: positions in
-/// cone.holes, inner ones first.
-std::vector<int> holes_of(const Cone& cone, std::span<const Expr> exprs);
-std::vector<int> holes_of(const Cone& cone, const Stage& stage);
+/// The holes that an expression, a formula or a stage needs, through other holes too: inner ones first.
+std::vector<HoleId> holes_of(const Cone& cone, std::span<const Expr> exprs);
+std::vector<HoleId> holes_of(const Cone& cone, const Stage& stage);
 /// Does one of the expressions vary with the symbol, itself or through holes?
 bool varies_with(const Cone& cone, std::span<const Expr> exprs, Expr symbol);
 /// All index expressions of a formula.

@@ -1,5 +1,6 @@
 // cone/formula_types.h -- a formula: one element as a function of the axes.
 #pragma once
+#include "base/id.h"
 #include "base/overloaded.h"
 #include "expr/expr.h"
 #include "ir/dtype.h"
@@ -15,6 +16,12 @@
 
 namespace luminal::kernel {
 
+// Of a cone: its axes, values, stages and holes.
+using AxisId = Id<struct AxisTag>;
+using ValueId = Id<struct ValueTag>;
+using StageId = Id<struct StageTag>;
+using HoleId = Id<struct HoleTag>;
+
 struct Formula;
 using FormulaRef = std::shared_ptr<const Formula>;
 
@@ -27,7 +34,7 @@ struct FormulaConstant {
 };
 /// Of another type than the value's: the bytes from that element on (bitcast views of raw blocks).
 struct FormulaLoad {
-  int value;               // number of the cone value
+  ValueId value;           // number of the cone value
   std::vector<Expr> index; // one for each of its dimensions
   Expr guard = 1;          // 0 where this does not hold, and the index may lie anywhere there
   bool operator==(const FormulaLoad&) const = default;

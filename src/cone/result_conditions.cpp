@@ -61,11 +61,11 @@ private:
 } // namespace
 
 std::vector<Expr> result_conditions(const Stage& stage) {
-  if (stage.monoid || stage.scan_axis >= 0) return {};
+  if (stage.monoid || stage.scan_axis) return {};
   std::optional<Conditions> all;
   Reader reader(stage);
   for (const Component& c : stage.components) {
-    if (c.kind == ComponentKind::fold && c.out >= 0) return {};
+    if (c.kind == ComponentKind::fold && c.out) return {};
     if (c.after) Reader::meet(all, reader.of(*c.body));
   }
   return all.value_or(Conditions{});

@@ -49,6 +49,7 @@
 //   offset * size of the buffer's dtype on, little endian (buffers of 4-bit types: an even offset).
 #pragma once
 #include "base/hash.h"
+#include "base/id.h"
 #include "base/overloaded.h"
 #include "expr/expr.h"
 #include "ir/dtype.h"
@@ -62,6 +63,11 @@
 #include <vector>
 
 namespace luminal::kernel {
+
+// Of a kernel: its buffers and named values; of asynchronous statements, what they are awaited by.
+using BufferId = Id<struct BufferTag>;
+using LetId = Id<struct LetTag>;
+using TokenId = Id<struct TokenTag>;
 
 /// global: arguments; shared: one for all workers of a launch; local: one for each worker, in
 /// memory; registers: one for each worker, promoted. `group` (one for each group) and
@@ -81,7 +87,6 @@ struct Buffer {
   bool streaming = false; // what is written goes past the caches: nobody reads it soon
   bool operator==(const Buffer&) const = default;
 };
-using BufferId = int;
 
 // ---- values ----
 struct Value;
@@ -101,7 +106,7 @@ struct Index {
 };
 /// The value that a LetValue names.
 struct Let {
-  int number;
+  LetId number;
 };
 /// A row of the op table.
 struct Apply {
@@ -167,7 +172,7 @@ struct Store {
   ValueRef value;
 };
 struct LetValue {
-  int let;
+  LetId let;
   ValueRef value;
 };
 /// An integer value (a load) that becomes an index.
@@ -205,16 +210,17 @@ struct UnitCall {
 struct AsyncCopy {
   UnitOperand to, from;
   Expr count; // elements
-  int token;
+  TokenId token;
   Expr fill = 0; // elements that are written in all; 0: count
 };
 struct AsyncUnit {
   UnitCall call;
-  int token;
+  TokenId token;
 };
 struct AsyncWait {
-  int token;
-  int behind = -1; // of the token's statements so many may stay in flight; -1: only the oldest is awaited
+  TokenId token;
+  /// Of the token's statements so many may stay in flight; none: only the oldest is awaited.
+  std::optional<int> behind;
 };
 /// Lanes of a group: `to` becomes what lane (number xor mask) has in `from`. Both lie in registers.
 constexpr int most_exchanging = 32; ///< neighbouring lanes that exchange, on every device
@@ -256,8 +262,8 @@ bool is_distributed(const Stmt& stmt);
 
 struct Kernel {
   std::string name;
-  std::vector<Buffer> buffers; // global ones first: the arguments, in order
-  std::vector<Expr> symbols;   // scalar arguments (dimension symbols), in order, after the buffers
+  IdVector<BufferId, Buffer> buffers; // global ones first: the arguments, in order
+  std::vector<Expr> symbols;          // scalar arguments (dimension symbols), in order, after the buffers
   Body body;
   int lets = 0; // number of let values
   int lanes =
@@ -329,22 +335,22 @@ ValueRef apply(std::string user_op, std::vector<ValueRef> args); ///< a register
 ValueRef cast(DType to, ValueRef x);
 ValueRef bitcast(DType to, ValueRef x);
 ValueRef reduce_lanes(Op op, ValueRef x);
-ValueRef let_value(DType dtype, int let);
+ValueRef let_value(DType dtype, LetId let);
 StmtRef loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body);
 StmtRef parallel_loop(Expr variable, Expr begin, Expr end, Body body, int level = 0);
 StmtRef jammed_loop(Expr variable, Expr begin, Expr end, int jam, Body body);
 StmtRef masked_loop(Expr variable, Expr begin, Expr end, Expr lanes_active, Body body); ///< a vector loop
 StmtRef store(BufferId buffer, Expr offset, ValueRef value);
-StmtRef let(int let, ValueRef value);
+StmtRef let(LetId let, ValueRef value);
 StmtRef let_index(Expr symbol, ValueRef value);
 StmtRef if_then(Expr condition, Body then, Body otherwise = {});
 StmtRef barrier();
 StmtRef barrier(int level);
 StmtRef prefetch(BufferId buffer, Expr offset);
 StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands);
-StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token, Expr fill = 0);
-StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, int token);
-StmtRef async_wait(int token, int behind = -1);
+StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, TokenId token, Expr fill = 0);
+StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, TokenId token);
+StmtRef async_wait(TokenId token, std::optional<int> behind = {});
 StmtRef exchange(BufferId to, Expr to_offset, BufferId from, Expr from_offset, int mask);
 StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers);
 

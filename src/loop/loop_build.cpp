@@ -58,8 +58,8 @@ uint64_t hash_of(const ValueRef& value, std::map<const Value*, uint64_t>& known)
   visit(
       *value,
       [&](const Constant& v) { h.add(v.value != v.value ? 0.5e300 : v.value).add(std::signbit(v.value)); },
-      [&](const Load& v) { h.add(v.buffer).add(v.offset.hash()).add(v.guard.hash()); },
-      [&](const Index& v) { h.add(v.value.hash()); }, [&](const Let& v) { h.add(v.number); },
+      [&](const Load& v) { h.add(v.buffer.number()).add(v.offset.hash()).add(v.guard.hash()); },
+      [&](const Index& v) { h.add(v.value.hash()); }, [&](const Let& v) { h.add(v.number.number()); },
       [&](const Apply& v) { h.add(v.op); }, [&](const ApplyUser& v) { h.add(v.name); }, [](const Cast&) {},
       [](const Bitcast&) {}, [&](const ReduceLanes& v) { h.add(v.op); });
   const std::span<const ValueRef> args = args_of(*value);
@@ -75,7 +75,7 @@ void hash_value(Hasher& h, const ValueRef& value) {
   h.add(hash_of(value, known));
 }
 void hash_operand(Hasher& h, const UnitOperand& operand) {
-  h.add(operand.buffer).add(operand.offset.hash()).add(operand.strides.size());
+  h.add(operand.buffer.number()).add(operand.offset.hash()).add(operand.strides.size());
   for (Expr stride : operand.strides) h.add(stride.hash());
 }
 void hash_call(Hasher& h, const UnitCall& call) {
@@ -93,11 +93,11 @@ void hash_stmt(Hasher& h, const Stmt& stmt) {
         hash_body(h, s.body);
       },
       [&](const Store& s) {
-        h.add(s.buffer).add(s.offset.hash());
+        h.add(s.buffer.number()).add(s.offset.hash());
         hash_value(h, s.value);
       },
       [&](const LetValue& s) {
-        h.add(s.let);
+        h.add(s.let.number());
         hash_value(h, s.value);
       },
       [&](const LetIndex& s) {
@@ -110,20 +110,24 @@ void hash_stmt(Hasher& h, const Stmt& stmt) {
         hash_body(h, s.otherwise);
       },
       [&](const Barrier& s) { h.add(s.level); },
-      [&](const Prefetch& s) { h.add(s.buffer).add(s.offset.hash()); },
+      [&](const Prefetch& s) { h.add(s.buffer.number()).add(s.offset.hash()); },
       [&](const UnitCall& s) { hash_call(h, s); },
       [&](const AsyncCopy& s) {
         hash_operand(h, s.to);
         hash_operand(h, s.from);
-        h.add(s.count.hash()).add(s.token).add(s.fill.hash());
+        h.add(s.count.hash()).add(s.token.number()).add(s.fill.hash());
       },
       [&](const AsyncUnit& s) {
         hash_call(h, s.call);
-        h.add(s.token);
+        h.add(s.token.number());
       },
-      [&](const AsyncWait& s) { h.add(s.token).add(s.behind); },
+      [&](const AsyncWait& s) { h.add(s.token.number()).add(s.behind.value_or(-1)); },
       [&](const Exchange& s) {
-        h.add(s.to).add(s.to_offset.hash()).add(s.from).add(s.from_offset.hash()).add(s.mask);
+        h.add(s.to.number())
+            .add(s.to_offset.hash())
+            .add(s.from.number())
+            .add(s.from_offset.hash())
+            .add(s.mask);
       },
       [&](const Roles& s) {
         h.add(s.variable.hash()).add(s.begin.hash()).add(s.end.hash()).add(s.stages);
@@ -139,17 +143,14 @@ void hash_body(Hasher& h, const Body& body) {
 
 } // namespace
 
-BufferId add_buffer(Kernel& kernel, Buffer buffer) {
-  kernel.buffers.push_back(std::move(buffer));
-  return BufferId(kernel.buffers.size()) - 1;
-}
+BufferId add_buffer(Kernel& kernel, Buffer buffer) { return kernel.buffers.add(std::move(buffer)); }
 
 ValueRef constant(DType dtype, double value) {
   return new_value(dtype, Constant{is_float(dtype) ? round_to(dtype, value) : value});
 }
 
 ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset) {
-  if (buffer < 0 || buffer >= BufferId(kernel.buffers.size()))
+  if (!kernel.buffers.has(buffer))
     mistake("load", fmt::format("buffer {} of {}", buffer, kernel.buffers.size()));
   return load_as(kernel.buffers[buffer].dtype, buffer, offset);
 }
@@ -202,7 +203,7 @@ ValueRef reduce_lanes(Op op, ValueRef x) {
   return new_value(dtype, ReduceLanes{op, std::move(x)});
 }
 
-ValueRef let_value(DType dtype, int let) { return new_value(dtype, Let{let}); }
+ValueRef let_value(DType dtype, LetId let) { return new_value(dtype, Let{let}); }
 
 std::span<const ValueRef> args_of(const Value& value) {
   using Args = std::span<const ValueRef>;
@@ -250,7 +251,7 @@ StmtRef store(BufferId buffer, Expr offset, ValueRef value) {
   return made(Store{buffer, offset, std::move(value)});
 }
 
-StmtRef let(int number, ValueRef value) { return made(LetValue{number, std::move(value)}); }
+StmtRef let(LetId number, ValueRef value) { return made(LetValue{number, std::move(value)}); }
 
 StmtRef let_index(Expr symbol, ValueRef value) {
   if (!symbol.is_symbol()) mistake("let", "what is defined is not a symbol: " + luminal::to_string(symbol));
@@ -269,15 +270,15 @@ StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands) {
   return made(UnitCall{std::move(descriptor), std::move(operands)});
 }
 
-StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token, Expr fill) {
+StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, TokenId token, Expr fill) {
   return made(AsyncCopy{std::move(destination), std::move(source), count, token, fill});
 }
 
-StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, int token) {
+StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, TokenId token) {
   return made(AsyncUnit{{std::move(descriptor), std::move(operands)}, token});
 }
 
-StmtRef async_wait(int token, int behind) { return made(AsyncWait{token, behind}); }
+StmtRef async_wait(TokenId token, std::optional<int> behind) { return made(AsyncWait{token, behind}); }
 
 StmtRef exchange(BufferId to, Expr to_offset, BufferId from, Expr from_offset, int mask) {
   return made(Exchange{to, to_offset, from, from_offset, mask});

@@ -95,7 +95,7 @@ Machine::Machine(const Program& program, std::span<const std::span<std::byte>> g
     w.group = id / options.lanes;
     w.lane = id % options.lanes;
     w.slots.assign(std::max<size_t>(1, p_.symbols.size()), 0);
-    for (size_t i = 0; i < symbols.size(); ++i) w.slots[i] = symbols[i];
+    std::ranges::copy(symbols, w.slots.begin());
     w.loops.resize(p_.loops);
     w.lets.resize(size_t(k_.lets) * p_.widest);
     w.index_lets.resize(size_t(p_.index_lets) * p_.widest);
@@ -116,7 +116,7 @@ void Machine::allocate(std::span<const std::span<std::byte>> globals) {
   if (globals.size() != arguments)
     throw Error(
         fmt::format("[run_kernel] {}: {} global buffers, {} given", k_.name, arguments, globals.size()));
-  for (size_t id = 0; id < k_.buffers.size(); ++id) {
+  for (const BufferId id : k_.buffers.ids()) {
     const Buffer& b = k_.buffers[id];
     const int64_t elements = luminal::evaluate(b.size, values).value();
     if (elements < 0 || elements > int64_t(1) << 40)
@@ -126,7 +126,7 @@ void Machine::allocate(std::span<const std::span<std::byte>> globals) {
     const int instances = per_worker ? o_.workers * o_.lanes : per_group ? o_.workers : 1;
     auto& regions = regions_.emplace_back(instances);
     for (Region& r : regions) {
-      r.buffer = BufferId(id);
+      r.buffer = id;
       r.elements = elements;
       r.bytes = storage_bytes(b.dtype, elements);
       r.element_bits = bits(b.dtype);
@@ -135,7 +135,7 @@ void Machine::allocate(std::span<const std::span<std::byte>> globals) {
       r.private_levels = per_worker ? 3 : 1;
       r.watched = !per_worker && b.access != Access::in;
       if (b.space == Space::global) {
-        const std::span<std::byte> given = globals[id];
+        const std::span<std::byte> given = globals[id.index()];
         if (int64_t(given.size()) < r.bytes)
           throw Error(fmt::format("[run_kernel] {}: '{}' needs {} bytes, {} given", k_.name, b.name, r.bytes,
                                   given.size()));
@@ -176,10 +176,10 @@ uint64_t Machine::drawn(uint64_t a, uint64_t b, uint64_t c) const {
 
 std::string Machine::path(const Worker& w, const Instruction& i) const {
   std::vector<std::string> parts{kernel::to_string(k_, *i.stmt)};
-  for (int at = i.parent; at >= 0; at = p_.code[at].parent) {
+  for (InstructionId at = i.parent; at; at = p_.code[at].parent) {
     const Instruction& outer = p_.code[at];
     std::string part = kernel::to_string(k_, *outer.stmt);
-    if (outer.slot >= 0 && outer.code != Code::vector)
+    if (outer.slot && outer.code != Code::vector)
       part += fmt::format(" ({} = {})", outer.variable.name(), w.slots[outer.slot]);
     parts.push_back(std::move(part));
   }
@@ -188,14 +188,14 @@ std::string Machine::path(const Worker& w, const Instruction& i) const {
   return text;
 }
 
-std::string Machine::statement(uint32_t at) const { return kernel::to_string(k_, *p_.code[at].stmt); }
+std::string Machine::statement(InstructionId at) const { return kernel::to_string(k_, *p_.code[at].stmt); }
 
 void Machine::report(FindingKind kind, const Worker& w, const Instruction& i, BufferId buffer, int64_t offset,
                      const std::string& text) {
   if (stop_ || !reported_.emplace(kind, &i, buffer).second) return;
   Finding f;
   f.kind = kind;
-  if (buffer >= 0) f.buffer = k_.buffers[buffer].name;
+  if (buffer) f.buffer = k_.buffers[buffer].name;
   f.offset = offset;
   f.path = path(w, i);
   const std::string who =
@@ -226,7 +226,7 @@ void Machine::schedule() {
       size_t here = 0;
       for (const Worker& w : workers_)
         here += w.status == Worker::Status::waiting && w.barrier_at == waiting->barrier_at;
-      report(FindingKind::divergence, *waiting, p_.code[waiting->barrier_at], -1, 0,
+      report(FindingKind::divergence, *waiting, p_.code[waiting->barrier_at], {}, 0,
              fmt::format("{} of {} workers wait here, the others never arrive", here, workers_.size()));
       return;
     }
@@ -248,7 +248,7 @@ void Machine::schedule() {
   }
 }
 
-void Machine::arrive(Worker& w, int level, int at) {
+void Machine::arrive(Worker& w, int level, InstructionId at) {
   w.status = Worker::Status::waiting;
   w.barrier_level = level;
   w.barrier_at = at;
@@ -261,7 +261,7 @@ void Machine::release() {
       if (workers_[i].status != Worker::Status::waiting || workers_[i].barrier_level != level) return;
     for (size_t i = first; i < first + count; ++i)
       if (workers_[i].barrier_at != workers_[first].barrier_at) {
-        report(FindingKind::divergence, workers_[i], p_.code[workers_[i].barrier_at], -1, 0,
+        report(FindingKind::divergence, workers_[i], p_.code[workers_[i].barrier_at], {}, 0,
                fmt::format("worker {} waits at another barrier, of instruction {}", workers_[first].id,
                            workers_[first].barrier_at));
         stop_ = true;
@@ -297,12 +297,12 @@ void Machine::release() {
 bool Machine::bounds(Worker& w, const Instruction& i, int64_t& begin, int64_t& end) {
   if (!i.begin.run(w.slots.data(), begin) || !i.end.run(w.slots.data(), end)) {
     const IndexCode& wrong = i.begin.run(w.slots.data(), begin) ? i.end : i.begin;
-    report(FindingKind::overflow, w, i, -1, 0, "the bound: " + wrong.why(w.slots.data()));
+    report(FindingKind::overflow, w, i, {}, 0, "the bound: " + wrong.why(w.slots.data()));
     return false;
   }
   const Interval range = i.variable.range();
   if (begin < end && (begin < range.low || end - 1 > range.high)) {
-    report(FindingKind::range, w, i, -1, 0,
+    report(FindingKind::range, w, i, {}, 0,
            fmt::format("{} runs over {}..{}, its range is {}..{}", i.variable.name(), begin, end - 1,
                        range.low, range.high));
     return false;
@@ -324,7 +324,7 @@ bool Machine::mine(const Worker& w, const Instruction& i, int64_t step, int64_t 
   }
   case Distribution::cyclic: return step % count == me;
   case Distribution::shuffled:
-    return int64_t(drawn(uint64_t(i.loop), uint64_t(step), 7) % uint64_t(count)) == me;
+    return int64_t(drawn(uint64_t(i.loop.number()), uint64_t(step), 7) % uint64_t(count)) == me;
   }
   return true;
 }
@@ -374,10 +374,10 @@ void Machine::enter_vector(Worker& w, const Instruction& i) {
   w.active = 0;
   w.prefix = true;
   if (!i.begin.run(w.slots.data(), begin))
-    return report(FindingKind::overflow, w, i, -1, 0, "the bound: " + i.begin.why(w.slots.data()));
+    return report(FindingKind::overflow, w, i, {}, 0, "the bound: " + i.begin.why(w.slots.data()));
   const Interval range = i.variable.range();
   if (begin < range.low || begin + i.lanes - 1 > range.high)
-    return report(FindingKind::range, w, i, -1, 0,
+    return report(FindingKind::range, w, i, {}, 0,
                   fmt::format("{} runs over {}..{}, its range is {}..{}", i.variable.name(), begin,
                               begin + i.lanes - 1, range.low, range.high));
   w.lane_begin = begin;
@@ -387,7 +387,7 @@ void Machine::enter_vector(Worker& w, const Instruction& i) {
   int64_t active = 0;
   if (!i.end.run(w.slots.data(), active)) {
     w.active = 0;
-    return report(FindingKind::overflow, w, i, -1, 0, "the mask: " + i.end.why(w.slots.data()));
+    return report(FindingKind::overflow, w, i, {}, 0, "the mask: " + i.end.why(w.slots.data()));
   }
   w.active = std::clamp<int64_t>(active, 0, i.lanes);
 }
@@ -429,7 +429,7 @@ void Machine::lane_end(Worker& w) {
 void Machine::role(Worker& w, const Instruction& i) {
   LoopState& s = w.loops[i.loop];
   w.role = 0;
-  w.role_loop = -1;
+  w.role_loop = {};
   if (s.consumed == s.end) {
     w.pc = i.target2;
     return;
@@ -452,7 +452,7 @@ void Machine::finish(Worker& w) {
   w.status = Worker::Status::done;
   for (const auto& [token, queue] : w.tokens)
     if (!queue.empty())
-      report(FindingKind::token, w, *queue.front()->instruction, -1, 0,
+      report(FindingKind::token, w, *queue.front()->instruction, {}, 0,
              fmt::format("token {} is still in flight at the end of the kernel", token));
 }
 
@@ -464,7 +464,7 @@ bool Machine::step(Worker& w) {
   }
   ++executed_[w.pc];
   if (++statements_ > o_.max_statements) {
-    report(FindingKind::limit, w, i, -1, 0, fmt::format("{} statements are done", o_.max_statements));
+    report(FindingKind::limit, w, i, {}, 0, fmt::format("{} statements are done", o_.max_statements));
     stop_ = true;
     return false;
   }
@@ -476,7 +476,7 @@ bool Machine::step(Worker& w) {
   case Code::branch: {
     int64_t condition = 0;
     if (!i.end.run(w.slots.data(), condition))
-      report(FindingKind::overflow, w, i, -1, 0, "the condition: " + i.end.why(w.slots.data()));
+      report(FindingKind::overflow, w, i, {}, 0, "the condition: " + i.end.why(w.slots.data()));
     w.pc = condition ? w.pc + 1 : i.target;
     return true;
   }
@@ -487,7 +487,7 @@ bool Machine::step(Worker& w) {
   case Code::store: store(w, i); break;
   case Code::let_value:
     if (const Cell* value = evaluate(w, i))
-      std::copy_n(value, i.lane_values ? i.lanes : 1, &w.lets[size_t(i.let) * p_.widest]);
+      std::copy_n(value, i.lane_values ? i.lanes : 1, &w.lets[i.let.index() * p_.widest]);
     break;
   case Code::let_index: let_index(w, i); break;
   case Code::barrier: arrive(w, i.level, w.pc++); return false;
@@ -535,7 +535,7 @@ bool Machine::step(Worker& w) {
 
 LoopCounts Machine::count() const {
   LoopCounts c;
-  for (size_t at = 0; at < p_.code.size(); ++at) {
+  for (const InstructionId at : p_.code.ids()) {
     const Instruction& i = p_.code[at];
     const int64_t times = executed_[at];
     switch (i.code) {
@@ -580,7 +580,7 @@ LoopCounts Machine::count() const {
     }
   }
   c.loop_trips = trips_;
-  for (size_t id = 0; id < k_.buffers.size(); ++id) {
+  for (const BufferId id : k_.buffers.ids()) {
     BufferTraffic t{k_.buffers[id].name, read_bits_[id] / 8, written_bits_[id] / 8, 0, 0};
     for (const Region& r : regions_[id])
       for (size_t entry = 0; entry < r.flags.size(); ++entry) {

@@ -159,7 +159,7 @@ ValueRef LineParser::primary() {
     return inner;
   }
   if (r_.accept("%")) {
-    const int number = small("the number of a let", 0, 1 << 30);
+    const LetId number(small("the number of a let", 0, 1 << 30));
     const auto found = k_.lets_.find(number);
     if (found == k_.lets_.end()) r_.fail_at(at, fmt::format("there is no %{} here", number));
     return let_value(found->second, number);
@@ -168,7 +168,7 @@ ValueRef LineParser::primary() {
   const std::string_view second = r_.peek_second().text;
   if (second == "[") {
     const BufferId id = buffer();
-    return loaded(k_.kernel_.buffers[size_t(id)].dtype, id);
+    return loaded(k_.kernel_.buffers[id].dtype, id);
   }
   const std::string word(r_.expect_identifier());
   if (second == "<") return typed(word, at);

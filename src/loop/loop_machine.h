@@ -18,7 +18,7 @@ union Cell {
 /// The bytes of an operand: one entry for each element.
 struct Footprint {
   Region* region = nullptr;
-  BufferId buffer = -1;
+  BufferId buffer;
   std::vector<int64_t> offsets; // elements, in the order of the unit's axes
 };
 
@@ -42,10 +42,11 @@ struct Worker {
   uint32_t id = 0;
   int group = 0, lane = 0;
   Status status = Status::running;
-  int pc = 0;
-  int barrier_level = 0, barrier_at = -1; // level `lanes_together`: a statement of several lanes
-  std::vector<int64_t> slots;
-  std::vector<LoopState> loops;
+  InstructionId pc{0};
+  int barrier_level = 0; // level `lanes_together`: a statement of several lanes
+  InstructionId barrier_at;
+  IdVector<SlotId, int64_t> slots;
+  IdVector<LoopStateId, LoopState> loops;
   std::vector<Cell> lets, index_lets, cells;
   // the open vector loop
   int64_t lane_begin = 0;
@@ -57,13 +58,13 @@ struct Worker {
   Actor acting;
   ActorId actor = 0;
   uint32_t iterations[3] = {0, 0, 0}; // begun so far, by level
-  std::map<int, std::deque<std::shared_ptr<Flight>>> tokens;
+  std::map<TokenId, std::deque<std::shared_ptr<Flight>>> tokens;
   std::deque<std::shared_ptr<Flight>> units; // not yet acted, in order
   uint64_t flights = 0;
   // the open roles
   int role = 0; // 1 producers, 2 consumers
   int64_t role_step = 0, role_stages = 1;
-  int role_loop = -1;
+  LoopStateId role_loop;
 };
 
 /// Beside the levels of barriers: neighbouring lanes wait for each other.
@@ -87,7 +88,7 @@ private:
   void lane_else(Worker& w, const Instruction& i);
   void lane_end(Worker& w);
   void role(Worker& w, const Instruction& i);
-  void arrive(Worker& w, int level, int at);
+  void arrive(Worker& w, int level, InstructionId at);
   void release();
   bool bounds(Worker& w, const Instruction& i, int64_t& begin, int64_t& end);
   void schedule();
@@ -134,17 +135,17 @@ private:
   void report(FindingKind kind, const Worker& w, const Instruction& i, BufferId buffer, int64_t offset,
               const std::string& text);
   std::string path(const Worker& w, const Instruction& i) const;
-  std::string statement(uint32_t at) const;
+  std::string statement(InstructionId at) const;
 
   const Program& p_;
   const Kernel& k_;
   const LoopRunOptions& o_;
   Clock clock_;
-  std::vector<std::vector<Region>> regions_; // by buffer: one, one a group, or one a worker
+  IdVector<BufferId, std::vector<Region>> regions_; // one, one a group, or one a worker
   std::vector<Worker> workers_;
   std::vector<int64_t> symbols_;
-  std::vector<int64_t> executed_;                 // by instruction
-  std::vector<int64_t> read_bits_, written_bits_; // by buffer
+  IdVector<InstructionId, int64_t> executed_;
+  IdVector<BufferId, int64_t> read_bits_, written_bits_;
   int64_t statements_ = 0, trips_ = 0;
   std::vector<int64_t> lane_offsets_, lane_guards_; // scratch of offsets() and load()
   std::set<std::tuple<FindingKind, const Instruction*, BufferId>> reported_;

@@ -60,7 +60,7 @@ private:
 
 /// One instance of a buffer: the argument, the launch's, a group's or a worker's.
 struct Region {
-  BufferId buffer = -1;
+  BufferId buffer;
   std::byte* data = nullptr;
   int64_t elements = 0, bytes = 0;
   int element_bits = 32;

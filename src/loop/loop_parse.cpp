@@ -108,7 +108,7 @@ Body KernelParser::block(size_t parent_indent, std::string_view owner) {
   if (++depth_ > 200) fail(*first, first->indent, "nested too deeply");
   const size_t indent = first->indent;
   const SymbolScope symbols = symbols_; // names end with the block that defines them
-  const std::map<int, DType> lets = lets_;
+  const std::map<LetId, DType> lets = lets_;
   while (const Line* line = peek()) {
     if (line->indent <= parent_indent) break;
     if (line->indent != indent)
@@ -164,13 +164,13 @@ StmtRef KernelParser::let(LineParser& p) {
   TextReader& r = p.reader();
   if (r.accept("%")) {
     const Token at = r.peek();
-    LetValue s{p.small("the number of a let", 0, (1 << 30) - 1), nullptr};
+    LetValue s{LetId(p.small("the number of a let", 0, (1 << 30) - 1)), nullptr};
     r.expect("=");
     s.value = p.value();
     r.expect_end();
     if (!lets_.emplace(s.let, s.value->dtype).second)
       r.fail_at(at, fmt::format("%{} is defined twice", s.let));
-    kernel_.lets = std::max(kernel_.lets, s.let + 1);
+    kernel_.lets = std::max(kernel_.lets, s.let.number() + 1);
     return std::make_shared<const Stmt>(std::move(s));
   }
   const Token at = p.name("%number or the name of an index");
@@ -217,7 +217,7 @@ StmtRef KernelParser::asynchronous(LineParser& p) {
   const auto token = [&] {
     r.expect("->");
     r.expect("token");
-    return p.small("token", 0, 1 << 16);
+    return TokenId(p.small("token", 0, 1 << 16));
   };
   if (r.accept("copy")) {
     AsyncCopy s;
@@ -277,7 +277,7 @@ StmtRef KernelParser::statement(const Line& line) {
   }
   if (r.accept("unit")) return whole_line(p.unit());
   if (r.accept("wait")) {
-    AsyncWait s{p.small("token", 0, 1 << 16)};
+    AsyncWait s{TokenId(p.small("token", 0, 1 << 16))};
     if (r.accept("behind")) s.behind = p.small("behind", 0, 1 << 16);
     return whole_line(s);
   }

@@ -79,7 +79,7 @@ private:
   Kernel kernel_;
   std::map<std::string, BufferId, std::less<>> buffers_;
   SymbolScope symbols_;
-  std::map<int, DType> lets_;
+  std::map<LetId, DType> lets_;
 };
 
 /// Reads one line.

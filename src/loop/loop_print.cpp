@@ -53,7 +53,7 @@ public:
     }
     out += ")";
     if (kernel_.lanes != 16) out += fmt::format(" lanes {}", kernel_.lanes);
-    if (kernel_.lets != highest_let(kernel_.body) + 1) out += fmt::format(" lets {}", kernel_.lets);
+    if (LetId(kernel_.lets) != highest_let(kernel_.body) + 1) out += fmt::format(" lets {}", kernel_.lets);
     out += "\n";
     for (const std::string& note : kernel_.notes) out += "  # " + one_line(note) + "\n";
     for (const Buffer& b : kernel_.buffers) {
@@ -153,7 +153,7 @@ public:
         },
         [&](const AsyncWait& s) {
           out += fmt::format("wait {}", s.token);
-          if (s.behind >= 0) out += fmt::format(" behind {}", s.behind);
+          if (s.behind) out += fmt::format(" behind {}", *s.behind);
         },
         [&](const Exchange& s) {
           out += "exchange ";
@@ -186,8 +186,8 @@ private:
     return text;
   }
 
-  static int highest_let(const Body& statements) {
-    int highest = -1;
+  static LetId highest_let(const Body& statements) {
+    LetId highest;
     for (const StmtRef& s : statements) {
       if (const auto* let = s->as<LetValue>()) highest = std::max(highest, let->let);
       for (const Body* inside : bodies_of(*s)) highest = std::max(highest, highest_let(*inside));
@@ -195,7 +195,7 @@ private:
     return highest;
   }
 
-  bool has_buffer(BufferId id) const { return id >= 0 && id < BufferId(kernel_.buffers.size()); }
+  bool has_buffer(BufferId id) const { return kernel_.buffers.has(id); }
 
   static std::string name_of(Expr symbol) {
     return symbol.is_symbol() ? std::string(symbol.name()) : "<" + luminal::to_string(symbol) + ">";

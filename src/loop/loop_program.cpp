@@ -7,7 +7,7 @@
 
 namespace luminal::kernel::loop_detail {
 
-IndexCode::IndexCode(Expr e, const std::map<Expr, int, ExprLess>& slots) {
+IndexCode::IndexCode(Expr e, const std::map<Expr, SlotId, ExprLess>& slots) {
   const Affine affine = affine_terms(e);
   constant_ = affine.constant;
   bool plain = true;
@@ -25,7 +25,7 @@ bool IndexCode::run(const int64_t* slots, int64_t& result) const {
     int64_t sum = constant_;
     for (const auto& [slot, coefficient] : terms_) {
       int64_t product;
-      if (__builtin_mul_overflow(slots[slot], coefficient, &product) ||
+      if (__builtin_mul_overflow(slots[slot.index()], coefficient, &product) ||
           __builtin_add_overflow(sum, product, &sum))
         return false;
     }
@@ -35,17 +35,17 @@ bool IndexCode::run(const int64_t* slots, int64_t& result) const {
   int64_t values[32];
   if (slots_.size() > std::size(values)) {
     std::vector<int64_t> many;
-    for (const int slot : slots_) many.push_back(slots[slot]);
+    for (const SlotId slot : slots_) many.push_back(slots[slot.index()]);
     return program_->run(many, {&result, 1});
   }
-  for (size_t i = 0; i < slots_.size(); ++i) values[i] = slots[slots_[i]];
+  for (size_t i = 0; i < slots_.size(); ++i) values[i] = slots[slots_[i].index()];
   return program_->run({values, slots_.size()}, {&result, 1});
 }
 
 std::string IndexCode::why(const int64_t* slots) const {
   if (!program_) return "overflow of 64 bits";
   std::vector<int64_t> values;
-  for (const int slot : slots_) values.push_back(slots[slot]);
+  for (const SlotId slot : slots_) values.push_back(slots[slot.index()]);
   return program_->why(values);
 }
 
@@ -68,8 +68,8 @@ public:
   }
 
 private:
-  int slot(Expr symbol) {
-    const auto [at, fresh] = p_.slots.try_emplace(symbol, int(p_.symbols.size()));
+  SlotId slot(Expr symbol) {
+    const auto [at, fresh] = p_.slots.try_emplace(symbol, p_.symbols.end_id());
     if (fresh) p_.symbols.push_back(symbol);
     return at->second;
   }
@@ -98,15 +98,14 @@ private:
     return out;
   }
 
-  int emit(Code code, const Stmt* stmt) {
+  InstructionId emit(Code code, const Stmt* stmt) {
     Instruction i;
     i.code = code;
     i.stmt = stmt;
     i.parent = parent_;
     i.lanes = vector_ ? (vector_->end - vector_->begin).value() : 1;
     if (vector_) i.lane_slots = lane_slots_;
-    p_.code.push_back(std::move(i));
-    return int(p_.code.size()) - 1;
+    return p_.code.add(std::move(i));
   }
 
   void accessed(BufferId id, DType dtype) {
@@ -115,7 +114,7 @@ private:
 
   // ---- values: one step for each different sub-value
   /// Kind, type, op, constant, buffer, offset, guard, let, user's op, arguments.
-  using Key = std::tuple<StepKind, DType, Op, uint64_t, BufferId, uint32_t, uint32_t, int, std::string_view,
+  using Key = std::tuple<StepKind, DType, Op, uint64_t, BufferId, uint32_t, uint32_t, LetId, std::string_view,
                          std::vector<int>>;
 
   int value(const Value& v, Instruction& into, std::map<Key, int>& known) {
@@ -214,14 +213,14 @@ private:
     lane_slots_ = slots;
   }
 
-  void nested(int parent, const Body& statements) {
-    const int outer = parent_;
+  void nested(InstructionId parent, const Body& statements) {
+    const InstructionId outer = parent_;
     parent_ = parent;
     body(statements);
     parent_ = outer;
   }
 
-  int here() const { return int(p_.code.size()); }
+  InstructionId here() const { return p_.code.end_id(); }
 
   void operand(const UnitOperand& o, Instruction& into) {
     OperandCode code{o.buffer, index(o.offset), {}};
@@ -260,7 +259,7 @@ private:
           i.fill = index(s.fill.is_constant(0) ? s.count : s.fill);
         },
         [&](const AsyncUnit& s) {
-          const int at = emit(Code::async_unit, &stmt);
+          const InstructionId at = emit(Code::async_unit, &stmt);
           p_.code[at].token = s.token;
           unit(at, s.call);
         },
@@ -279,7 +278,7 @@ private:
         [&](const Roles& s) { roles(stmt, s); });
   }
 
-  void unit(int at, const UnitCall& s) {
+  void unit(InstructionId at, const UnitCall& s) {
     Instruction& i = p_.code[at];
     for (const UnitOperand& o : s.operands) operand(o, i);
     i.unit = find_unit(s.unit, k_.lanes);
@@ -293,30 +292,30 @@ private:
     i.slot = slot(s.symbol);
     if (!i.lane_values) return;
     lane_symbols_.insert(s.symbol);
-    i.index_let = p_.index_lets++;
+    i.index_let = IndexLetId(p_.index_lets++);
     lane_slots_.lets.emplace_back(i.index_let, i.slot);
   }
 
   void branch(const Stmt& stmt, const If& s) {
     if (vector_ && on_lane(s.condition)) return lane_if(stmt, s);
-    const int branch = emit(Code::branch, &stmt);
+    const InstructionId branch = emit(Code::branch, &stmt);
     p_.code[branch].end = index(s.condition);
     nested(branch, s.then);
     if (s.otherwise.empty()) {
       p_.code[branch].target = here();
       return;
     }
-    const int jump = emit(Code::jump, &stmt);
+    const InstructionId jump = emit(Code::jump, &stmt);
     p_.code[branch].target = here();
     nested(branch, s.otherwise);
     p_.code[jump].target = here();
   }
 
   void lane_if(const Stmt& stmt, const If& s) {
-    const int enter = emit(Code::lane_if, &stmt);
+    const InstructionId enter = emit(Code::lane_if, &stmt);
     p_.code[enter].index = lane_index(s.condition);
     nested(enter, s.then);
-    const int other = emit(Code::lane_else, &stmt);
+    const InstructionId other = emit(Code::lane_else, &stmt);
     p_.code[enter].target = other;
     nested(enter, s.otherwise);
     p_.code[other].target = here();
@@ -325,23 +324,23 @@ private:
 
   void loop(const Stmt& stmt, const Loop& s) {
     const auto head = [&](Code code) {
-      const int at = emit(code, &stmt);
+      const InstructionId at = emit(code, &stmt);
       p_.code[at].variable = s.variable;
       p_.code[at].parallel = s.kind == LoopKind::parallel;
       p_.code[at].level = s.level;
       p_.code[at].meets = s.kind == LoopKind::parallel && s.level == 1 && meets_inside(s);
       return at;
     };
-    const int enter = head(Code::loop);
+    const InstructionId enter = head(Code::loop);
     {
       Instruction& i = p_.code[enter];
       i.begin = index(s.begin);
       i.end = index(s.end);
-      i.loop = p_.loops++;
+      i.loop = LoopStateId(p_.loops++);
       i.slot = slot(s.variable);
     }
     nested(enter, s.body);
-    const int next = head(Code::next);
+    const InstructionId next = head(Code::next);
     p_.code[next].loop = p_.code[enter].loop;
     p_.code[next].slot = p_.code[enter].slot;
     p_.code[next].target = enter + 1;
@@ -349,7 +348,7 @@ private:
   }
 
   void vector(const Stmt& stmt, const Loop& s) {
-    const int enter = emit(Code::vector, &stmt);
+    const InstructionId enter = emit(Code::vector, &stmt);
     {
       Instruction& i = p_.code[enter];
       i.variable = s.variable;
@@ -371,39 +370,40 @@ private:
   }
 
   void roles(const Stmt& stmt, const Roles& s) {
-    const int enter = emit(Code::roles, &stmt);
+    const InstructionId enter = emit(Code::roles, &stmt);
     {
       Instruction& i = p_.code[enter];
       i.variable = s.variable;
       i.begin = index(s.begin);
       i.end = index(s.end);
-      i.loop = p_.loops++;
+      i.loop = LoopStateId(p_.loops++);
       i.slot = slot(s.variable);
     }
-    const int loop = p_.code[enter].loop, variable = p_.code[enter].slot;
+    const LoopStateId loop = p_.code[enter].loop;
+    const SlotId variable = p_.code[enter].slot;
     const auto part = [&](Code code) {
-      const int at = emit(code, &stmt);
+      const InstructionId at = emit(code, &stmt);
       p_.code[at].variable = s.variable;
       p_.code[at].stages = s.stages;
       p_.code[at].loop = loop;
       p_.code[at].slot = variable;
       return at;
     };
-    const int choose = part(Code::role);
+    const InstructionId choose = part(Code::role);
     nested(enter, s.producers);
-    const int produced = part(Code::role_done);
+    const InstructionId produced = part(Code::role_done);
     p_.code[produced].flag = true;
     p_.code[produced].target = choose;
     p_.code[choose].target = here();
     nested(enter, s.consumers);
-    const int consumed = part(Code::role_done);
+    const InstructionId consumed = part(Code::role_done);
     p_.code[consumed].target = choose;
     p_.code[choose].target2 = p_.code[enter].target = here();
   }
 
   const Kernel& k_;
   Program p_;
-  int parent_ = -1;
+  InstructionId parent_;
   const Loop* vector_ = nullptr;
   std::set<Expr, ExprLess> lane_symbols_;
   LaneSlots lane_slots_;

@@ -11,21 +11,28 @@
 
 namespace luminal::kernel::loop_detail {
 
+// Of a program: its instructions, the slots of its symbols, the states of its loops and roles, the
+// index lets that differ between lanes.
+using InstructionId = Id<struct InstructionTag>;
+using SlotId = Id<struct SlotTag>;
+using LoopStateId = Id<struct LoopStateTag>;
+using IndexLetId = Id<struct IndexLetTag>;
+
 /// An index expression over the slots of symbols: constant + sum of coefficient * slot where it has
 /// that form.
 class IndexCode {
 public:
   IndexCode() = default;
-  IndexCode(Expr e, const std::map<Expr, int, ExprLess>& slots);
+  IndexCode(Expr e, const std::map<Expr, SlotId, ExprLess>& slots);
   /// False: overflow, division by zero, or a value that breaks a fact.
   bool run(const int64_t* slots, int64_t& result) const;
   std::string why(const int64_t* slots) const;
 
 private:
   int64_t constant_ = 0;
-  std::vector<std::pair<int, int64_t>> terms_;
+  std::vector<std::pair<SlotId, int64_t>> terms_;
   std::shared_ptr<const ExprProgram> program_; // for every other form
-  std::vector<int> slots_;                     // of the program
+  std::vector<SlotId> slots_;                  // of the program
 };
 
 /// An offset inside a vector loop: the value at lane 0 and its growth from lane to lane, or one
@@ -50,8 +57,8 @@ struct ValueStep {
   int args[3] = {-1, -1, -1}; // earlier steps
   double constant = 0;
   int64_t integer = 0;
-  BufferId buffer = -1;
-  int let = -1;
+  BufferId buffer;
+  LetId let;
   LaneIndex index;
   bool guarded = false;
   LaneIndex guard; // load: 0 where it is 0
@@ -86,12 +93,12 @@ enum class Code : uint8_t {
 /// Symbols whose values differ between lanes: what is set before an index is evaluated lane by
 /// lane.
 struct LaneSlots {
-  int variable = -1;                     // slot of the vector loop's variable
-  std::vector<std::pair<int, int>> lets; // index lets that differ between lanes: number and slot
+  SlotId variable;                                 // of the vector loop's variable
+  std::vector<std::pair<IndexLetId, SlotId>> lets; // that differ between lanes
 };
 
 struct OperandCode {
-  BufferId buffer = -1;
+  BufferId buffer;
   IndexCode offset;
   std::vector<IndexCode> strides;
 };
@@ -106,13 +113,14 @@ struct Instruction {
   bool masked = false;   // vector
   int level = 0;         // loop, barrier
   int stages = 1;        // roles
-  int let = -1, token = -1;
-  BufferId buffer = -1; // store
-  int parent = -1;      // the loop, vector loop, branch or roles around it
-  int target = -1, target2 = -1;
+  LetId let;
+  TokenId token;
+  BufferId buffer;      // store
+  InstructionId parent; // the loop, vector loop, branch or roles around it
+  InstructionId target, target2;
   bool flag = false;
-  int loop = -1;        // number of the loop's or roles' state
-  int slot = -1;        // of the variable
+  LoopStateId loop;     // or roles
+  SlotId slot;          // of the variable
   IndexCode begin, end; // bounds; end: also lanes_active of `vector`, condition of `branch`, count of `copy`
   int64_t lanes = 1;    // of the vector loop around it
   bool lane_values = false; // store, lets: works on lanes
@@ -120,26 +128,26 @@ struct Instruction {
   std::vector<ValueStep> steps; // the last one is the value
   std::vector<OperandCode> operands;
   std::optional<Unit> unit;
-  bool together = false; // unit, exchange: of several lanes of a group
-  int mask = 0;          // exchange
-  int behind = -1;       // wait
-  IndexCode fill;        // copy
-  int index_let = -1;    // let_index: its number among the lets that differ between lanes
+  bool together = false;     // unit, exchange: of several lanes of a group
+  int mask = 0;              // exchange
+  std::optional<int> behind; // wait
+  IndexCode fill;            // copy
+  IndexLetId index_let;      // let_index
   LaneSlots lane_slots;
 };
 
 struct Program {
   const Kernel* kernel = nullptr;
-  std::vector<Instruction> code;
-  std::map<Expr, int, ExprLess> slots;
-  std::vector<Expr> symbols; // by slot
+  IdVector<InstructionId, Instruction> code;
+  std::map<Expr, SlotId, ExprLess> slots;
+  IdVector<SlotId, Expr> symbols;
   int loops = 0;
   int index_lets = 0; // index lets that differ between lanes
   int widest = 1;     // lanes of the widest vector loop
   int most_steps = 0; // of one value
-  std::vector<bool> let_on_lane;
-  std::vector<DType> let_dtype;
-  std::vector<int> smallest_access; // bytes, by buffer: what one shadow entry may cover
+  IdVector<LetId, bool> let_on_lane;
+  IdVector<LetId, DType> let_dtype;
+  IdVector<BufferId, int> smallest_access; // bytes: what one shadow entry may cover
 };
 
 /// The kernel passes verify and outlives the program.

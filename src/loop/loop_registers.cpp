@@ -95,10 +95,10 @@ private:
     use.scratch = needs(*value_of(stmt), at, use, accumulates(stmt)) * parts(lanes_);
     if (const auto* s = stmt.as<Store>()) {
       const bool in_registers = k_.buffers[s->buffer].space == Space::registers;
-      if (in_registers && vector_) touch(kept, s->buffer, s->offset, at, use);
+      if (in_registers && vector_) touch(kept, s->buffer.number(), s->offset, at, use);
       if (!in_registers) run_.stored.emplace_back(run_.uses.size(), s->buffer);
     }
-    if (const auto* s = stmt.as<LetValue>(); s && vector_) touch(let_vector, s->let, 0, {}, use);
+    if (const auto* s = stmt.as<LetValue>(); s && vector_) touch(let_vector, s->let.number(), 0, {}, use);
     if (use.vectors.empty() && use.scratch == 0) return;
     run_.uses.push_back(std::move(use));
   }
@@ -109,7 +109,7 @@ private:
     use.scratch = 2;
     for (const UnitOperand& o : call.operands)
       if (k_.buffers[o.buffer].space == Space::registers)
-        use.vectors.push_back({kept, o.buffer, at_constants(o.offset, at), 0});
+        use.vectors.push_back({kept, o.buffer.number(), at_constants(o.offset, at), 0});
     run_.uses.push_back(std::move(use));
   }
 
@@ -144,12 +144,12 @@ private:
     if (!vector_) return 0;
     if (v.is<Constant>() || v.is<Index>()) return 0;
     if (const auto* named = v.as<Let>()) {
-      touch(let_vector, named->number, 0, {}, use);
+      touch(let_vector, named->number.number(), 0, {}, use);
       return 0;
     }
     if (const auto* load = v.as<Load>()) {
-      touch(k_.buffers[load->buffer].space == Space::registers ? kept : loaded, load->buffer, load->offset,
-            at, use);
+      touch(k_.buffers[load->buffer].space == Space::registers ? kept : loaded, load->buffer.number(),
+            load->offset, at, use);
       return 0;
     }
     if (const auto known = use.needs.find(&v); known != use.needs.end()) return known->second;
@@ -196,7 +196,9 @@ private:
     for (size_t i = 0; i < run.uses.size(); ++i) {
       for (const VectorKey& key : run.uses[i].vectors)
         if (key.kind != kept)
-          lives.try_emplace({key, key.kind == loaded || key.kind == broadcast ? version[key.id] : 0}, i, i)
+          lives
+              .try_emplace({key, key.kind == loaded || key.kind == broadcast ? version[BufferId(key.id)] : 0},
+                           i, i)
               .first->second.second = i;
       for (; next_store < run.stored.size() && run.stored[next_store].first <= i; ++next_store)
         ++version[run.stored[next_store].second];

@@ -237,10 +237,10 @@ void Machine::act(Worker& w, Flight& flight) {
 
 void Machine::wait(Worker& w, const Instruction& i) {
   auto& queue = w.tokens[i.token];
-  if (i.behind < 0 && queue.empty())
-    return report(FindingKind::token, w, i, -1, 0,
+  if (!i.behind && queue.empty())
+    return report(FindingKind::token, w, i, {}, 0,
                   fmt::format("token {} is awaited, and nothing of it is in flight", i.token));
-  for (size_t left = i.behind < 0 ? queue.size() - 1 : size_t(i.behind); queue.size() > left;) {
+  for (size_t left = i.behind ? size_t(*i.behind) : queue.size() - 1; queue.size() > left;) {
     const auto flight = queue.front();
     queue.pop_front();
     land(w, i, flight);

@@ -136,7 +136,7 @@ void Machine::conflict(Worker& w, const Instruction& i, const Region& r, const C
   report(c.kind, w, i, r.buffer, element,
          fmt::format("{} is {} here and {} by {} in `{}`, without a barrier between", place,
                      writes ? "written" : "read", c.other_writes ? "written" : "read", who,
-                     statement(c.other_at)));
+                     statement(InstructionId(c.other_at))));
 }
 
 void Machine::in_flight(Worker& w, const Instruction& i, Region& r, int64_t byte, int64_t bytes,
@@ -160,7 +160,8 @@ void Machine::ring(Worker& w, const Instruction& i, Region& r, int64_t byte, int
   const Access access = k_.buffers[r.buffer].access;
   if (access == Access::in || k_.buffers[r.buffer].space == Space::registers) return;
   const int me = w.role - 1;
-  const uint32_t instance = w.loops[w.role_loop].instance * uint32_t(p_.loops) + uint32_t(w.role_loop);
+  const uint32_t instance =
+      w.loops[w.role_loop].instance * uint32_t(p_.loops) + uint32_t(w.role_loop.number());
   for (int64_t e = byte >> r.shift; e <= (byte + bytes - 1) >> r.shift; ++e) {
     RingEntry& entry = rings_[w.group][{&r, e}];
     if (entry.instance != instance) entry = {instance, {INT64_MIN, INT64_MIN}, {INT64_MIN, INT64_MIN}};
@@ -202,7 +203,7 @@ void Machine::write(Worker& w, const Instruction& i, Region& r, int64_t byte, in
 bool Machine::offsets(Worker& w, const Instruction& i, const LaneIndex& index, int64_t lanes) {
   lane_offsets_.assign(size_t(lanes), 0);
   const auto overflow = [&](const IndexCode& code) {
-    report(FindingKind::overflow, w, i, -1, 0, "the offset: " + code.why(w.slots.data()));
+    report(FindingKind::overflow, w, i, {}, 0, "the offset: " + code.why(w.slots.data()));
     return false;
   };
   int64_t* slots = w.slots.data();
@@ -218,7 +219,7 @@ bool Machine::offsets(Worker& w, const Instruction& i, const LaneIndex& index, i
       lane_offsets_[l] = int64_t(uint64_t(at) + uint64_t(l) * uint64_t(stride));
     int64_t reach;
     if (__builtin_mul_overflow(stride, lanes, &reach) || __builtin_add_overflow(at, reach, &reach)) {
-      report(FindingKind::overflow, w, i, -1, 0, "the offset: overflow of 64 bits");
+      report(FindingKind::overflow, w, i, {}, 0, "the offset: overflow of 64 bits");
       return false;
     }
     return true;
@@ -227,12 +228,12 @@ bool Machine::offsets(Worker& w, const Instruction& i, const LaneIndex& index, i
   bool ok = true;
   for (int64_t l = 0; l < lanes && ok; ++l) {
     if (!w.alive(l)) continue;
-    slots[i.lane_slots.variable] = w.lane_begin + l;
+    slots[i.lane_slots.variable.index()] = w.lane_begin + l;
     for (const auto& [number, slot] : i.lane_slots.lets)
-      slots[slot] = w.index_lets[size_t(number) * p_.widest + l].i;
+      slots[slot.index()] = w.index_lets[number.index() * p_.widest + l].i;
     ok = index.at.run(slots, lane_offsets_[l]) || overflow(index.at);
   }
-  slots[i.lane_slots.variable] = w.lane_begin;
+  slots[i.lane_slots.variable.index()] = w.lane_begin;
   return ok;
 }
 
@@ -357,13 +358,13 @@ void Machine::let_index(Worker& w, const Instruction& i) {
     const bool alive = !i.lane_values || w.alive(l);
     int64_t index = alive ? value[l].i : range.low;
     if (alive && (!range.contains(index) || index % multiple != 0)) {
-      report(FindingKind::range, w, i, -1, 0,
+      report(FindingKind::range, w, i, {}, 0,
              fmt::format("{} = {} is outside its range {}..{}{}", symbol.name(), index, range.low, range.high,
                          multiple > 1 ? fmt::format(", multiples of {}", multiple) : ""));
       index = range.low;
     }
     if (i.lane_values)
-      w.index_lets[size_t(i.index_let) * p_.widest + l].i = index;
+      w.index_lets[i.index_let.index() * p_.widest + l].i = index;
     else
       w.slots[i.slot] = index;
   }
@@ -403,7 +404,7 @@ void Machine::run_step(Worker& w, const Instruction& i, const ValueStep& step, i
     }
     return;
   }
-  case StepKind::let: std::copy_n(&w.lets[size_t(step.let) * widest], lanes, out); return;
+  case StepKind::let: std::copy_n(&w.lets[step.let.index() * widest], lanes, out); return;
   case StepKind::cast:
     if (step.from == DType::bf16 && step.dtype == DType::f32) { // exact
       for (int64_t l = 0; l < lanes; ++l) out[l] = args[0][l * strides[0]];

@@ -87,7 +87,7 @@ private:
   void operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit, bool written);
   void async_unit(const AsyncUnit& s);
   void unit(const UnitCall& s);
-  void token(int number);
+  void token(TokenId number);
   void async_copy(const AsyncCopy& s);
   void wait(const AsyncWait& s);
   void roles(const Roles& s);
@@ -106,12 +106,12 @@ private:
   int never_ = 0;                                   // open loops that have no trip
   const Loop* vector_ = nullptr;                    // the vector loop around this place
   std::set<Expr, ExprLess> unrolled_, lane_symbols_;
-  std::map<int, DType> lets_; // in scope
-  std::set<int> lane_lets_, let_numbers_;
+  std::map<LetId, DType> lets_; // in scope
+  std::set<LetId> lane_lets_, let_numbers_;
   std::set<BufferId> written_;
   std::set<const Value*> checked_;               // of this statement
   mutable std::map<const Value*, bool> on_lane_; // of this statement
-  std::set<int> produced_, awaited_;
+  std::set<TokenId> produced_, awaited_;
 };
 
 } // namespace luminal::kernel

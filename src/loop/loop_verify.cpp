@@ -13,10 +13,10 @@ std::vector<std::string> KernelVerifier::run() {
   kernel();
   collect(k_.body);
   body(k_.body);
-  for (const int token : awaited_)
+  for (const TokenId token : awaited_)
     if (!produced_.contains(token))
       complain(fmt::format("token {} is awaited, but nothing produces it", token));
-  for (const int token : produced_)
+  for (const TokenId token : produced_)
     if (!awaited_.contains(token)) complain(fmt::format("token {} is produced, but never awaited", token));
   return std::move(mistakes_);
 }
@@ -30,7 +30,7 @@ void KernelVerifier::complain(const std::string& text) {
 }
 
 bool KernelVerifier::known(BufferId id) {
-  if (id >= 0 && id < BufferId(k_.buffers.size())) return true;
+  if (k_.buffers.has(id)) return true;
   complain(fmt::format("there is no buffer {}; the kernel has {}", id, k_.buffers.size()));
   return false;
 }
@@ -88,8 +88,7 @@ void KernelVerifier::collect(const Body& statements) {
 void KernelVerifier::registers_of(const Body& statements, std::set<BufferId>& loaded,
                                   std::set<BufferId>& stored) const {
   const auto note = [&](BufferId id, std::set<BufferId>& set) {
-    if (id >= 0 && id < BufferId(k_.buffers.size()) && k_.buffers[id].space == Space::registers)
-      set.insert(id);
+    if (k_.buffers.has(id) && k_.buffers[id].space == Space::registers) set.insert(id);
   };
   const std::function<void(const Value&)> loads = [&](const Value& v) {
     if (const auto* load = v.as<Load>()) note(load->buffer, loaded);
@@ -254,7 +253,7 @@ void KernelVerifier::store(const Store& s) {
 void KernelVerifier::let_value(const LetValue& s) {
   value(s.value);
   if (!s.value) return;
-  if (s.let < 0 || s.let >= k_.lets)
+  if (!s.let || s.let.number() >= k_.lets)
     complain(fmt::format("%{} is not among the {} lets of the kernel", s.let, k_.lets));
   if (!let_numbers_.insert(s.let).second) complain(fmt::format("%{} is defined twice", s.let));
   lets_[s.let] = s.value->dtype;
@@ -417,8 +416,8 @@ void KernelVerifier::exchange(const Exchange& s) {
 
 void KernelVerifier::wait(const AsyncWait& s) { token(s.token); }
 
-void KernelVerifier::token(int number) {
-  if (number < 0) complain(fmt::format("{} is not a token", number));
+void KernelVerifier::token(TokenId number) {
+  if (!number) complain(fmt::format("{} is not a token", number));
 }
 
 void KernelVerifier::async_copy(const AsyncCopy& s) {

@@ -7,7 +7,7 @@ namespace {
 
 class Renumber {
 public:
-  Renumber(std::vector<BufferId> buffers, int lets) : buffers_(std::move(buffers)), lets_(lets) {}
+  Renumber(IdVector<BufferId, BufferId> buffers, int lets) : buffers_(std::move(buffers)), lets_(lets) {}
 
   Body operator()(const Body& body) {
     Body out;
@@ -16,7 +16,7 @@ public:
   }
 
 private:
-  BufferId buffer(BufferId b) const { return b < 0 ? b : buffers_[size_t(b)]; }
+  BufferId buffer(BufferId b) const { return b ? buffers_[b] : b; }
   ValueRef value(const ValueRef& v) {
     if (!v) return v;
     if (const auto known = made_.find(v.get()); known != made_.end()) return known->second;
@@ -58,14 +58,14 @@ private:
         });
   }
 
-  std::vector<BufferId> buffers_;
+  IdVector<BufferId, BufferId> buffers_;
   int lets_;
   std::map<const Value*, ValueRef> made_;
 };
 
 } // namespace
 
-Body renumbered(const Body& body, std::vector<BufferId> buffers, int lets) {
+Body renumbered(const Body& body, IdVector<BufferId, BufferId> buffers, int lets) {
   return Renumber(std::move(buffers), lets)(body);
 }
 

@@ -6,6 +6,6 @@ namespace luminal::kernel {
 
 /// The statements with buffer b called buffers[b], and `lets` added to the number of each let. Values
 /// that are shared stay shared.
-Body renumbered(const Body& body, std::vector<BufferId> buffers, int lets = 0);
+Body renumbered(const Body& body, IdVector<BufferId, BufferId> buffers, int lets = 0);
 
 } // namespace luminal::kernel

@@ -34,12 +34,11 @@ public:
   TilePass(Kernel& kernel, const Unit& unit) : k_(kernel), unit_(unit) { note_symbols(k_.body); }
 
   int run() {
-    const size_t old = k_.buffers.size();
+    const BufferId old = k_.buffers.end_id();
     k_.body = body(k_.body);
-    for (size_t b = old; b-- > 0;)
-      if (moved_.contains(BufferId(b)) && std::ranges::none_of(k_.body, [&](const StmtRef& s) {
-            return stores(*s, BufferId(b)) || loads(*s, BufferId(b));
-          }))
+    for (BufferId b = old; --b;)
+      if (moved_.contains(b) &&
+          std::ranges::none_of(k_.body, [&](const StmtRef& s) { return stores(*s, b) || loads(*s, b); }))
         erase(b);
     return found_;
   }
@@ -50,7 +49,7 @@ private:
     const Loop* words = nullptr;
     std::vector<const Loop*> unrolled; // outermost first, the rows among them
     const Loop* rows = nullptr;
-    BufferId sum = -1;
+    BufferId sum;
     UnitOperand accumulator, a, b; // at the first row of a tile, the first lane
   };
 
@@ -73,7 +72,7 @@ private:
     const auto* before = step->args[0]->as<Load>();
     s.sum = result->buffer;
     if (!before || before->buffer != s.sum || before->offset != result->offset ||
-        k_.buffers[size_t(s.sum)].space != Space::registers)
+        k_.buffers[s.sum].space != Space::registers)
       return {};
     const Load* factors[] = {step->args[1]->as<Load>(), step->args[2]->as<Load>()};
     if (!factors[0] || !factors[1]) return {};
@@ -93,7 +92,7 @@ private:
     const std::vector<std::pair<char, Expr>> steps{{'m', row}, {'n', lane}, {'k', word}};
     const auto operand = [&](BufferId buffer, Expr offset, const UnitOperandInfo& info) {
       std::optional<UnitOperand> made = UnitOperand{buffer, luminal::substitute(offset, {{lane, 0}}), {}};
-      const DType held = k_.buffers[size_t(buffer)].dtype;
+      const DType held = k_.buffers[buffer].dtype;
       for (const char axis : info.axes_in(held)) {
         if (axis == 'p') {
           made->strides.emplace_back(1);
@@ -118,7 +117,7 @@ private:
 
   /// All axes but the first are contiguous: a row of a tile is.
   bool are_rows(const UnitOperand& operand, const UnitOperandInfo& info) const {
-    const std::string axes = info.axes_in(k_.buffers[size_t(operand.buffer)].dtype);
+    const std::string axes = info.axes_in(k_.buffers[operand.buffer].dtype);
     int64_t run = 1;
     for (size_t i = axes.size(); i-- > 1;) {
       if (!operand.strides[i].is_constant(run)) return false;
@@ -153,19 +152,19 @@ private:
   }
 
   Body on_tiles(const Body& body, BufferId sum) {
-    Buffer buffer = k_.buffers[size_t(sum)];
+    Buffer buffer = k_.buffers[sum];
     const std::string name = buffer.name + ".tiles";
     buffer.name = name;
     for (int n = 2; contains(k_.buffers, buffer.name, &Buffer::name); ++n)
       buffer.name = name + std::to_string(n);
     buffer.space = Space::local;
     buffer.alignment = 64;
-    std::vector<BufferId> numbers(k_.buffers.size());
-    std::iota(numbers.begin(), numbers.end(), 0);
+    IdVector<BufferId, BufferId> numbers(k_.buffers.size());
+    std::iota(numbers.begin(), numbers.end(), BufferId(0));
     Body out;
     for (const StmtRef& s : body) append(out, *s, sum);
     moved_.insert(sum);
-    numbers[size_t(sum)] = add_buffer(k_, std::move(buffer));
+    numbers[sum] = add_buffer(k_, std::move(buffer));
     return renumbered(out, std::move(numbers));
   }
 
@@ -206,10 +205,10 @@ private:
   }
 
   /// A buffer that no statement names any more.
-  void erase(size_t buffer) {
-    std::vector<BufferId> numbers;
-    for (size_t b = 0; b < k_.buffers.size(); ++b) numbers.push_back(BufferId(b) - (b > buffer ? 1 : 0));
-    k_.buffers.erase(k_.buffers.begin() + std::ptrdiff_t(buffer));
+  void erase(BufferId buffer) {
+    IdVector<BufferId, BufferId> numbers;
+    for (const BufferId b : k_.buffers.ids()) numbers.push_back(b - (b > buffer ? 1 : 0));
+    k_.buffers.erase(k_.buffers.begin() + buffer.number());
     k_.body = renumbered(k_.body, std::move(numbers));
   }
 

@@ -37,7 +37,7 @@ luminal::Result<std::shared_ptr<const Executable>> Executable::load(std::shared_
   auto loaded = device.load(code);
   if (!loaded) return loaded.failure();
   executable->modules_.push_back(loaded->module);
-  executable->kernels_ = loaded->kernels;
+  executable->kernels_.assign(loaded->kernels.begin(), loaded->kernels.end());
   return std::shared_ptr<const Executable>(std::move(executable));
 }
 
@@ -148,7 +148,7 @@ luminal::Result<void> Context::prepare() {
   bytes_.assign(plan.slots.size(), 0);
   shapes_.resize(plan.slots.size());
   std::vector<Expr> extents;
-  for (size_t i = 0; i < plan.slots.size(); i++) {
+  for (const SlotId i : plan.slots.ids()) {
     const Slot& slot = plan.slots[i];
     shapes_[i].resize(slot.type.shape.size());
     extents.insert(extents.end(), slot.type.shape.begin(), slot.type.shape.end());
@@ -162,7 +162,7 @@ luminal::Result<void> Context::prepare() {
         if (!memory && present) break; // or it lies in the arena
         if (!memory) return memory.failure();
         addresses_[i] = memory->data();
-        results_[int(i)] = std::move(*memory);
+        results_[i] = std::move(*memory);
       }
       break;
     case SlotKind::constant: {
@@ -225,11 +225,11 @@ luminal::Result<void> Context::load() {
   const Plan& plan = executable_->plan();
   std::vector<uint64_t> missing;
   // other contexts may be reading these: what the load steps write again goes elsewhere
-  std::vector<int> there;
-  for (size_t s = 0; s < plan.slots.size(); s++)
+  std::vector<SlotId> there;
+  for (const SlotId s : plan.slots.ids())
     if (plan.slots[s].kind == SlotKind::loaded) {
       if (store_->is_loaded(plan.slots[s].key))
-        there.push_back(int(s));
+        there.push_back(s);
       else
         missing.push_back(plan.slots[s].key);
     }
@@ -237,19 +237,19 @@ luminal::Result<void> Context::load() {
   const auto start = std::chrono::steady_clock::now();
   const std::clock_t worked = std::clock();
   std::vector<DeviceBuffer> copies;
-  for (int s : there) {
-    auto copy = DeviceBuffer::allocate(executable_->device(), plan.slots[size_t(s)].max_bytes, false);
+  for (SlotId s : there) {
+    auto copy = DeviceBuffer::allocate(executable_->device(), plan.slots[s].max_bytes, false);
     if (!copy) return copy.failure();
-    addresses_[size_t(s)] = copy->data();
+    addresses_[s] = copy->data();
     copies.push_back(std::move(*copy));
   }
   auto arena = DeviceBuffer::allocate(executable_->device(), plan.load_arena_bytes, false);
   if (!arena) return arena.failure();
-  std::vector<int> placed;
+  std::vector<SlotId> placed;
   std::function<void(const Step&)> place = [&](const Step& step) {
-    for (int s : step.slots)
-      if (plan.slots[size_t(s)].kind == SlotKind::arena) {
-        addresses_[size_t(s)] = arena->data() + plan.slots[size_t(s)].offset;
+    for (SlotId s : step.slots)
+      if (plan.slots[s].kind == SlotKind::arena) {
+        addresses_[s] = arena->data() + plan.slots[s].offset;
         placed.push_back(s);
       }
     for (const auto* part : {&step.body, &step.otherwise})
@@ -263,11 +263,11 @@ luminal::Result<void> Context::load() {
   loading_ = false;
   stale_ = true; // what assumptions say is for the first step to tell
   if (!done) return done;
-  for (int s : placed) addresses_[size_t(s)] = nullptr;
-  for (int s : there) {
-    auto memory = store_->loaded(plan.slots[size_t(s)].key, plan.slots[size_t(s)].max_bytes);
+  for (SlotId s : placed) addresses_[s] = nullptr;
+  for (SlotId s : there) {
+    auto memory = store_->loaded(plan.slots[s].key, plan.slots[s].max_bytes);
     if (!memory) return memory.failure();
-    addresses_[size_t(s)] = *memory;
+    addresses_[s] = *memory;
   }
   // What the workers wait for a disk that brings the weights would be waited for again by a reader
   // of the results.
@@ -280,8 +280,8 @@ luminal::Result<void> Context::load() {
 /// Weights in mapped files that the step reads.
 std::vector<std::span<const std::byte>> Context::file_weights(const Step& step) const {
   std::vector<std::span<const std::byte>> files;
-  for (const int s : step.slots) {
-    const Slot& slot = executable_->plan().slots[size_t(s)];
+  for (const SlotId s : step.slots) {
+    const Slot& slot = executable_->plan().slots[s];
     if (slot.kind != SlotKind::weight) continue;
     if (const auto bytes = store_->weight(slot.name); is_mapped_file(bytes)) files.push_back(bytes);
   }
@@ -290,7 +290,7 @@ std::vector<std::span<const std::byte>> Context::file_weights(const Step& step) 
 
 luminal::Result<void> Context::find_states() {
   const Plan& plan = executable_->plan();
-  for (size_t i = 0; i < plan.slots.size(); i++) {
+  for (const SlotId i : plan.slots.ids()) {
     if (plan.slots[i].kind != SlotKind::state) continue;
     auto memory = store_->state(plan.slots[i].name, plan.slots[i].max_bytes);
     if (!memory) return memory.failure();
@@ -305,7 +305,7 @@ luminal::Result<void> Context::refresh() {
   if (!sizes_->run(symbols_, size_values_))
     return Failure{"a size cannot be computed: " + sizes_->why(symbols_)};
   size_t at = 0;
-  for (size_t i = 0; i < plan.slots.size(); i++) {
+  for (const SlotId i : plan.slots.ids()) {
     for (auto& extent : shapes_[i]) extent = size_values_[at++];
     bytes_[i] = size_values_[at++];
   }
@@ -328,17 +328,16 @@ luminal::Result<void> Context::refresh() {
       if (!arena) return arena.failure();
       arena_ = std::move(*arena);
     }
-    for (size_t i = 0; i < plan.slots.size(); i++)
-      if (places.offsets[i] >= 0 && !results_.contains(int(i)))
-        addresses_[i] = arena_.data() + places.offsets[i];
+    for (const SlotId i : plan.slots.ids())
+      if (places.offsets[i] >= 0 && !results_.contains(i)) addresses_[i] = arena_.data() + places.offsets[i];
   }
-  for (size_t i = 0; i < plan.slots.size(); i++)
+  for (const SlotId i : plan.slots.ids())
     if (plan.slots[i].kind == SlotKind::weight && plan.slots[i].used &&
         int64_t(store_->weight(plan.slots[i].name).size()) < bytes_[i])
       return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", plan.slots[i].name,
                                  to_string(plan.slots[i].type), bytes_[i],
                                  store_->weight(plan.slots[i].name).size())};
-  for (size_t k = 0; k < plan.kernels.size(); k++) {
+  for (const CodeId k : plan.kernels.ids()) {
     const int64_t points = size_values_[at++];
     workers_[k] = plan.kernels[k].workers_at(points, executable_->device().limits().workers);
     if (!executable_->device().limits().reads_host) // a thread for each point, as far as there are threads
@@ -349,7 +348,7 @@ luminal::Result<void> Context::refresh() {
     if (size_values_[at++] == 0 && !loading_) // nobody has chosen the dimensions yet when weights are loaded
       return Failure{fmt::format("the dimensions break what the plan was made for: {} ({})",
                                  to_string(assumption), symbol_values(assumption))};
-  for (size_t c = 0; c < conditions_.size(); c++) { // one that cannot be computed does not hold
+  for (const ConditionId c : conditions_.ids()) { // one that cannot be computed does not hold
     int64_t holds = 0;
     condition_holds_[c] = conditions_[c].run(symbols_, std::span(&holds, 1)) && holds != 0;
   }
@@ -383,55 +382,54 @@ luminal::Result<int64_t> Context::symbol(std::string_view name) const {
 }
 
 luminal::Result<std::span<std::byte>> Context::argument(std::string_view name) {
-  int slot = executable_->plan().find_slot(name, SlotKind::argument);
-  if (slot < 0) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
+  SlotId slot = executable_->plan().find_slot(name, SlotKind::argument);
+  if (!slot) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
   if (stale_)
     if (auto done = refresh(); !done) return done.failure();
   if (!executable_->device().limits().host_visible) {
     std::vector<std::byte>& copy = host_copies_[slot];
-    copy.resize(size_t(bytes_[size_t(slot)]));
+    copy.resize(size_t(bytes_[slot]));
     if (auto done = use_argument(slot, copy); !done) return done.failure();
     return std::span<std::byte>(copy);
   }
   bound_.erase(slot);
-  std::byte*& address = addresses_[size_t(slot)];
+  std::byte*& address = addresses_[slot];
   DeviceBuffer& own = arguments_[std::string(name)];
-  if (address == own.data() && own.bytes() < bytes_[size_t(slot)]) { // so many could not be reserved
-    auto memory = DeviceBuffer::allocate(executable_->device(), bytes_[size_t(slot)], false);
+  if (address == own.data() && own.bytes() < bytes_[slot]) { // so many could not be reserved
+    auto memory = DeviceBuffer::allocate(executable_->device(), bytes_[slot], false);
     if (!memory) return memory.failure();
     own = std::move(*memory);
     address = own.data();
   }
-  return std::span<std::byte>(address, size_t(bytes_[size_t(slot)]));
+  return std::span<std::byte>(address, size_t(bytes_[slot]));
 }
 
 luminal::Result<void> Context::bind_argument(std::string_view name, std::span<const std::byte> bytes) {
-  int slot = executable_->plan().find_slot(name, SlotKind::argument);
-  if (slot < 0) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
+  SlotId slot = executable_->plan().find_slot(name, SlotKind::argument);
+  if (!slot) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
   if (stale_)
     if (auto done = refresh(); !done) return done;
-  if (int64_t(bytes.size()) < bytes_[size_t(slot)])
+  if (int64_t(bytes.size()) < bytes_[slot])
     return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", name,
-                               to_string(executable_->plan().slots[size_t(slot)].type), bytes_[size_t(slot)],
-                               bytes.size())};
-  return use_argument(slot, bytes.first(size_t(bytes_[size_t(slot)])));
+                               to_string(executable_->plan().slots[slot].type), bytes_[slot], bytes.size())};
+  return use_argument(slot, bytes.first(size_t(bytes_[slot])));
 }
 
-luminal::Result<void> Context::use_argument(int slot, std::span<const std::byte> bytes) {
+luminal::Result<void> Context::use_argument(SlotId slot, std::span<const std::byte> bytes) {
   device::Device& device = executable_->device();
   if (device.limits().reads_host || (!bytes.empty() && device.holds(bytes.data()))) {
-    addresses_[size_t(slot)] = const_cast<std::byte*>(bytes.data());
+    addresses_[slot] = const_cast<std::byte*>(bytes.data());
     bound_.erase(slot);
     return {};
   }
-  DeviceBuffer& own = arguments_[executable_->plan().slots[size_t(slot)].name];
+  DeviceBuffer& own = arguments_[executable_->plan().slots[slot].name];
   if (!own.data() || own.bytes() < int64_t(bytes.size())) { // room for the largest was not reserved
     own = {};
     auto memory = DeviceBuffer::allocate(device, int64_t(bytes.size()), false);
     if (!memory) return memory.failure();
     own = std::move(*memory);
   }
-  addresses_[size_t(slot)] = own.data();
+  addresses_[slot] = own.data();
   bound_.insert_or_assign(slot, bytes);
   return {};
 }
@@ -439,8 +437,9 @@ luminal::Result<void> Context::use_argument(int slot, std::span<const std::byte>
 /// What the caller keeps in memory that the device cannot read, as it is now. Zeros where nothing was given.
 luminal::Result<void> Context::copy_arguments() {
   const Plan& plan = executable_->plan();
-  for (size_t i = 0; i < plan.slots.size() && !executable_->device().limits().reads_host; i++) {
-    if (plan.slots[i].kind != SlotKind::argument || !plan.slots[i].used || bound_.contains(int(i))) continue;
+  for (const SlotId i : plan.slots.ids()) {
+    if (executable_->device().limits().reads_host) break;
+    if (plan.slots[i].kind != SlotKind::argument || !plan.slots[i].used || bound_.contains(i)) continue;
     DeviceBuffer& own = arguments_[plan.slots[i].name];
     if (addresses_[i] != own.data() || (own.data() && own.bytes() >= bytes_[i])) continue;
     own = {};
@@ -450,28 +449,27 @@ luminal::Result<void> Context::copy_arguments() {
     addresses_[i] = own.data();
   }
   for (auto& [slot, bytes] : bound_) {
-    const auto wanted = size_t(bytes_[size_t(slot)]);
+    const auto wanted = size_t(bytes_[slot]);
     const auto own = host_copies_.find(slot);
     if (bytes.size() < wanted && own != host_copies_.end() && own->second.data() == bytes.data()) {
       own->second.resize(wanted); // sizes have grown since argument()
       if (auto done = use_argument(slot, own->second); !done) return done;
     }
     if (bytes.size() < wanted)
-      return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", plan.slots[size_t(slot)].name,
-                                 to_string(plan.slots[size_t(slot)].type), wanted, bytes.size())};
-    if (auto done = executable_->device().copy_in(addresses_[size_t(slot)], bytes.first(wanted)); !done)
-      return done;
+      return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", plan.slots[slot].name,
+                                 to_string(plan.slots[slot].type), wanted, bytes.size())};
+    if (auto done = executable_->device().copy_in(addresses_[slot], bytes.first(wanted)); !done) return done;
   }
   return {};
 }
 
-luminal::Result<void> Context::bind_argument_slot(int slot, const void* memory) {
+luminal::Result<void> Context::bind_argument_slot(SlotId slot, const void* memory) {
   if (stale_)
     if (auto done = refresh(); !done) return done;
-  if (!memory && bytes_[size_t(slot)] > 0)
+  if (!memory && bytes_[slot] > 0)
     return Failure{fmt::format("argument {} takes {} bytes; none were given",
-                               executable_->plan().slots[size_t(slot)].name, bytes_[size_t(slot)])};
-  return use_argument(slot, {static_cast<const std::byte*>(memory), size_t(bytes_[size_t(slot)])});
+                               executable_->plan().slots[slot].name, bytes_[slot])};
+  return use_argument(slot, {static_cast<const std::byte*>(memory), size_t(bytes_[slot])});
 }
 
 luminal::Result<void> Context::run() {

@@ -23,14 +23,14 @@ public:
   ~Executable();
   const Plan& plan() const { return *plan_; }
   device::Device& device() const { return device_; }
-  device::KernelId kernel(int index) const { return kernels_[size_t(index)]; }
+  device::KernelId kernel(CodeId code) const { return kernels_[code]; }
 
 private:
   Executable(std::shared_ptr<const Plan> plan, device::Device& device)
       : plan_(std::move(plan)), device_(device) {}
   std::shared_ptr<const Plan> plan_;
   device::Device& device_;
-  std::vector<device::KernelId> kernels_;
+  IdVector<CodeId, device::KernelId> kernels_;
   std::vector<device::ModuleId> modules_;
 };
 
@@ -80,7 +80,7 @@ public:
   /// memory of the device; else each run copies it there.
   luminal::Result<void> bind_argument(std::string_view name, std::span<const std::byte> bytes);
   /// The same for a slot of the plan; the memory is as large as the present symbols say.
-  luminal::Result<void> bind_argument_slot(int slot, const void* memory);
+  luminal::Result<void> bind_argument_slot(SlotId slot, const void* memory);
 
   luminal::Result<void> run();
 
@@ -101,10 +101,10 @@ public:
   luminal::Result<DeviceBuffer> exchange_result(std::string_view name, DeviceBuffer replacement);
   /// The next run writes a result straight into the caller's memory, until it is released. False
   /// where the result has no memory of its own: then it is to be copied from `view` after the run.
-  bool bind_result_slot(int slot, void* memory);
-  void release_result_slot(int slot);
-  HostValue view(int slot) const;                            ///< what lies in a slot, where it lies
-  luminal::Result<void> read_slot(int slot, void* to) const; ///< the same, copied to the host
+  bool bind_result_slot(SlotId slot, void* memory);
+  void release_result_slot(SlotId slot);
+  HostValue view(SlotId slot) const;                            ///< what lies in a slot, where it lies
+  luminal::Result<void> read_slot(SlotId slot, void* to) const; ///< the same, copied to the host
   /// Gives the pages of a result back.
   void forget_result(std::string_view name);
 
@@ -137,40 +137,40 @@ private:
   luminal::Result<void> run_host(const Step& step);
   luminal::Result<void> check(const Step& step, std::byte* arena);
   luminal::Result<void> check_range(const Step& step) const;
-  luminal::Result<HostValue> on_host(int slot) const;
-  luminal::Result<bool> flag(int slot) const;
-  luminal::Result<void> use_argument(int slot, std::span<const std::byte> bytes);
+  luminal::Result<HostValue> on_host(SlotId slot) const;
+  luminal::Result<bool> flag(SlotId slot) const;
+  luminal::Result<void> use_argument(SlotId slot, std::span<const std::byte> bytes);
   std::string symbol_values(Expr e) const;
-  int64_t element_count(int slot) const;
+  int64_t element_count(SlotId slot) const;
 
   std::shared_ptr<const Executable> executable_;
   std::shared_ptr<Store> store_;
   ContextOptions options_;
   std::vector<int64_t> symbols_; // values of plan().symbols
   std::vector<bool> symbol_set_;
-  std::vector<std::byte*> addresses_;            // of slots
-  std::vector<int64_t> bytes_;                   // of slots, at the present symbols
-  std::vector<std::vector<int64_t>> shapes_;     // of slots
-  std::vector<int> workers_;                     // of kernels: what their points are worth
-  std::vector<double> work_us_;                  // of kernels: a launch on one worker, estimated
-  std::vector<std::vector<int>> kernel_symbols_; // positions in symbols_ of each kernel's symbols
-  std::vector<void*> buffers_;                   // scratch of a launch's arguments
+  IdVector<SlotId, std::byte*> addresses_;
+  IdVector<SlotId, int64_t> bytes_; // at the present symbols
+  IdVector<SlotId, std::vector<int64_t>> shapes_;
+  IdVector<CodeId, int> workers_;                     // what their points are worth
+  IdVector<CodeId, double> work_us_;                  // a launch on one worker, estimated
+  IdVector<CodeId, std::vector<int>> kernel_symbols_; // positions in symbols_ of each kernel's symbols
+  std::vector<void*> buffers_;                        // scratch of a launch's arguments
   std::vector<int64_t> values_;
   std::map<std::string, DeviceBuffer> arguments_;
-  std::map<int, std::span<const std::byte>> bound_; // slots of arguments that the device cannot read in place
-  std::vector<DeviceBuffer> constants_;             // likewise
-  mutable std::map<int, std::vector<std::byte>> host_copies_; // of slots that the host cannot see
-  std::map<int, DeviceBuffer> results_; // slots of results that have memory of their own
-  uint64_t state_version_ = 0;          // of the store, when the states' addresses were taken
+  std::map<SlotId, std::span<const std::byte>> bound_; // arguments that the device cannot read in place
+  std::vector<DeviceBuffer> constants_;                // likewise
+  mutable std::map<SlotId, std::vector<std::byte>> host_copies_; // of slots that the host cannot see
+  std::map<SlotId, DeviceBuffer> results_; // slots of results that have memory of their own
+  uint64_t state_version_ = 0;             // of the store, when the states' addresses were taken
   DeviceBuffer arena_, scratch_;
   int64_t shared_bytes_ = 0, local_stride_ = 64;
   std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots
   std::vector<int64_t> size_values_;
-  std::vector<ExprProgram> conditions_;            // of the plan
-  std::vector<bool> condition_holds_;              // at the present symbols
-  std::vector<std::unique_ptr<TaskGraph>> graphs_; // runs of launches among the plan's steps
-  std::vector<device::CpuFunction> functions_;     // of kernels, where there are graphs
-  std::vector<int> work_class_;                    // of kernels: what the tasks were made for
+  IdVector<ConditionId, ExprProgram> conditions_;   // of the plan
+  IdVector<ConditionId, bool> condition_holds_;     // at the present symbols
+  std::vector<std::unique_ptr<TaskGraph>> graphs_;  // runs of launches among the plan's steps
+  IdVector<CodeId, device::CpuFunction> functions_; // where there are graphs
+  IdVector<CodeId, int> work_class_;                // what the tasks were made for
   // of runs that are estimated at 1, 2, 4, .. 1024 us
   std::array<WorkerCount, 11> worker_counts_;
   // of runs at the present sizes; null: long ones

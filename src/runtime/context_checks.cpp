@@ -65,18 +65,18 @@ std::string Context::symbol_values(Expr e) const {
 }
 
 luminal::Result<void> Context::check(const Step& step, std::byte* arena) {
-  if (step.enough < 0) return check_range(step);
-  if (condition_holds_[size_t(step.enough)]) return {};
+  if (!step.enough) return check_range(step);
+  if (condition_holds_[step.enough]) return {};
   if (!step.slots.empty()) {
     if (auto done = run_steps(step.body, arena); !done) return done;
     if (check_range(step)) return {};
   }
-  const std::string values = symbol_values(executable_->plan().conditions[size_t(step.enough)]);
+  const std::string values = symbol_values(executable_->plan().conditions[step.enough]);
   return Failure{values.empty() ? step.text : fmt::format("{} ({})", step.text, values)};
 }
 
 luminal::Result<void> Context::check_range(const Step& step) const {
-  const Slot& slot = executable_->plan().slots[size_t(step.slots[0])];
+  const Slot& slot = executable_->plan().slots[step.slots[0]];
   int64_t count = element_count(step.slots[0]);
   Interval allowed = step.range;
   if (!step.limit.is_constant(0)) {

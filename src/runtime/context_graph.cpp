@@ -22,11 +22,10 @@ void Context::make_graphs() {
   const Plan& plan = executable_->plan();
   const auto* cpu = dynamic_cast<const device::CpuDevice*>(&executable_->device());
   if (!cpu || cpu->limits().workers == 1) return;
-  for (size_t k = 0; k < plan.kernels.size(); k++)
-    functions_.push_back(cpu->function(executable_->kernel(int(k))));
+  for (const CodeId k : plan.kernels.ids()) functions_.push_back(cpu->function(executable_->kernel(k)));
   const auto simple = [&](const Step& step) {
     if (step.kind != StepKind::launch) return false;
-    const KernelCode& kernel = plan.kernels[size_t(step.kernel)];
+    const KernelCode& kernel = plan.kernels[step.kernel];
     return !kernel.barriers && kernel.shared_bytes.range().high <= 0;
   };
   constexpr size_t most = 512; // steps of one graph: finding dependencies looks at pairs
@@ -46,7 +45,7 @@ void Context::arrange_graphs() {
   if (graphs_.empty()) return;
   bool same = work_class_.size() == work_us_.size();
   work_class_.resize(work_us_.size());
-  for (size_t k = 0; k < work_us_.size(); k++) {
+  for (const CodeId k : work_us_.ids()) {
     const int now = workers_[k] == 1 ? std::ilogb(std::max(work_us_[k], 1e-3)) : 1000 + workers_[k];
     same &= work_class_[k] == now;
     work_class_[k] = now;
@@ -63,18 +62,18 @@ void Context::choose_pace() {
   if (!cpu || cpu->limits().workers == 1) return;
   double us = 0;
   for (const Step& step : executable_->plan().steps)
-    if (step.kind == StepKind::launch) us += work_us_[size_t(step.kernel)];
+    if (step.kind == StepKind::launch) us += work_us_[step.kernel];
   const int octave = std::ilogb(std::max(us, 1.0));
   if (octave < int(worker_counts_.size())) worker_count_ = &worker_counts_[size_t(octave)];
 }
 
 /// A launch in parts is several events; what it reads and writes is told with the first.
 void Context::record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const {
-  event.name = executable_->plan().kernels[size_t(step.kernel)].name;
+  event.name = executable_->plan().kernels[step.kernel].name;
   event.begin_ns = begin, event.duration_ns = now_ns() - begin, event.member = member;
   event.more = task.part > 0;
   if (event.more) return;
-  for (const int slot : step.slots) event.operands.push_back(view(slot));
+  for (const SlotId slot : step.slots) event.operands.push_back(view(slot));
 }
 
 luminal::Result<void> Context::run_graph(TaskGraph& graph) {
@@ -94,10 +93,10 @@ luminal::Result<void> Context::run_graph(TaskGraph& graph) {
       if (stopped()) break; // the tasks that wait for this one find out by themselves
       const int64_t begin = tracing_ ? now_ns() : 0;
       const Step& step = plan.steps[size_t(graph.order()[size_t(p)])];
-      for (size_t i = 0; i < step.slots.size(); i++) buffers[i] = addresses_[size_t(step.slots[i])];
-      const auto& symbols = kernel_symbols_[size_t(step.kernel)];
+      for (size_t i = 0; i < step.slots.size(); i++) buffers[i] = addresses_[step.slots[i]];
+      const auto& symbols = kernel_symbols_[step.kernel];
       for (size_t i = 0; i < symbols.size(); i++) values[i] = symbols_[size_t(symbols[i])];
-      functions_[size_t(step.kernel)](
+      functions_[step.kernel](
           buffers, values, reinterpret_cast<char*>(scratch_.data()),
           reinterpret_cast<char*>(scratch_.data() + shared_bytes_ + member * local_stride_), task.part,
           task.parts, nullptr, [](void*) {});

@@ -31,25 +31,25 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
     if (auto waited = executable_->device().synchronize(); !waited) return waited;
     const int64_t duration = now_ns() - begin;
     std::vector<HostValue> operands;
-    for (int slot : step.slots) operands.push_back(view(slot));
+    for (SlotId slot : step.slots) operands.push_back(view(slot));
     events_.push_back({name, begin, duration, 0, std::move(operands)});
     return {};
   };
   device::Device& device = executable_->device();
   switch (step.kind) {
   case StepKind::launch: {
-    const KernelCode& kernel = plan.kernels[size_t(step.kernel)];
-    for (size_t i = 0; i < step.slots.size(); i++) buffers_[i] = addresses_[size_t(step.slots[i])];
-    const auto& symbols = kernel_symbols_[size_t(step.kernel)];
+    const KernelCode& kernel = plan.kernels[step.kernel];
+    for (size_t i = 0; i < step.slots.size(); i++) buffers_[i] = addresses_[step.slots[i]];
+    const auto& symbols = kernel_symbols_[step.kernel];
     for (size_t i = 0; i < symbols.size(); i++) values_[i] = symbols_[size_t(symbols[i])];
     device::LaunchArguments arguments{.buffers = {buffers_.data(), step.slots.size()},
                                       .symbols = {values_.data(), symbols.size()},
                                       .shared = reinterpret_cast<char*>(scratch_.data()),
                                       .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
                                       .local_stride = local_stride_,
-                                      .workers = alone_ ? 1 : workers_[size_t(step.kernel)],
+                                      .workers = alone_ ? 1 : workers_[step.kernel],
                                       .barriers = kernel.barriers,
-                                      .work_us = work_us_[size_t(step.kernel)]};
+                                      .work_us = work_us_[step.kernel]};
     std::vector<std::span<const std::byte>> files;
     if (loading_) {
       files = file_weights(step);
@@ -64,13 +64,12 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
     return finished(kernel.name);
   }
   case StepKind::copy: {
-    auto done = device.copy(addresses_[size_t(step.slots[0])], addresses_[size_t(step.slots[1])],
-                            bytes_[size_t(step.slots[1])]);
-    return done ? finished("copy " + plan.slots[size_t(step.slots[0])].name) : done;
+    auto done = device.copy(addresses_[step.slots[0]], addresses_[step.slots[1]], bytes_[step.slots[1]]);
+    return done ? finished("copy " + plan.slots[step.slots[0]].name) : done;
   }
   case StepKind::zero: {
-    auto done = device.zero(addresses_[size_t(step.slots[0])], bytes_[size_t(step.slots[0])]);
-    return done ? finished("zero " + plan.slots[size_t(step.slots[0])].name) : done;
+    auto done = device.zero(addresses_[step.slots[0]], bytes_[step.slots[0]]);
+    return done ? finished("zero " + plan.slots[step.slots[0]].name) : done;
   }
   case StepKind::check: return check(step, arena);
   case StepKind::loop: return run_loop(step, arena);
@@ -100,7 +99,7 @@ luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
   for (; turn < *count; turn++) {
     symbols_[counter] = turn;
     if (auto done = refresh(); !done) return done;
-    if (step.condition >= 0) {
+    if (step.condition) {
       if (auto done = run_steps(step.otherwise, arena); !done) return done;
       const auto holds = flag(step.condition);
       if (!holds) return holds.failure();
@@ -108,29 +107,28 @@ luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
     }
     if (auto done = run_steps(step.body, arena); !done) return done;
   }
-  if (step.taken < 0) return {};
-  return executable_->device().copy_in(addresses_[size_t(step.taken)], std::as_bytes(std::span(&turn, 1)));
+  if (!step.taken) return {};
+  return executable_->device().copy_in(addresses_[step.taken], std::as_bytes(std::span(&turn, 1)));
 }
 
-int64_t Context::element_count(int slot) const {
+int64_t Context::element_count(SlotId slot) const {
   int64_t count = 1;
-  for (int64_t extent : shapes_[size_t(slot)]) count *= extent;
+  for (int64_t extent : shapes_[slot]) count *= extent;
   return count;
 }
 
-HostValue Context::view(int slot) const {
-  const Slot& s = executable_->plan().slots[size_t(slot)];
-  return {
-      s.name, s.type.dtype, shapes_[size_t(slot)], {addresses_[size_t(slot)], size_t(bytes_[size_t(slot)])}};
+HostValue Context::view(SlotId slot) const {
+  const Slot& s = executable_->plan().slots[slot];
+  return {s.name, s.type.dtype, shapes_[slot], {addresses_[slot], size_t(bytes_[slot])}};
 }
 
-luminal::Result<void> Context::read_slot(int slot, void* to) const {
-  return executable_->device().copy_out({static_cast<std::byte*>(to), size_t(bytes_[size_t(slot)])},
-                                        addresses_[size_t(slot)]);
+luminal::Result<void> Context::read_slot(SlotId slot, void* to) const {
+  return executable_->device().copy_out({static_cast<std::byte*>(to), size_t(bytes_[slot])},
+                                        addresses_[slot]);
 }
 
 /// What lies in a slot, after what was launched before.
-luminal::Result<HostValue> Context::on_host(int slot) const {
+luminal::Result<HostValue> Context::on_host(SlotId slot) const {
   device::Device& device = executable_->device();
   HostValue value = view(slot);
   if (device.limits().host_visible) {
@@ -148,10 +146,9 @@ luminal::Result<HostValue> Context::on_host(int slot) const {
   return value;
 }
 
-luminal::Result<bool> Context::flag(int slot) const {
+luminal::Result<bool> Context::flag(SlotId slot) const {
   std::byte byte{};
-  if (auto done = executable_->device().copy_out({&byte, 1}, addresses_[size_t(slot)]); !done)
-    return done.failure();
+  if (auto done = executable_->device().copy_out({&byte, 1}, addresses_[slot]); !done) return done.failure();
   return byte != std::byte{0};
 }
 
@@ -166,7 +163,7 @@ luminal::Result<void> Context::run_host(const Step& step) {
   const bool visible = device.limits().host_visible;
   if (auto waited = device.synchronize(); !waited) return waited;
   for (size_t i = 0; i < step.slots.size(); i++) {
-    const int slot = step.slots[i];
+    const SlotId slot = step.slots[i];
     if (i < first_result) {
       auto value = on_host(slot);
       if (!value) return value.failure();
@@ -180,7 +177,7 @@ luminal::Result<void> Context::run_host(const Step& step) {
   }
   if (auto done = options_.host(step.host, inputs, results); !done) return done;
   for (size_t i = 0; i < results.size() && !visible; i++)
-    if (auto done = device.copy_in(addresses_[size_t(step.slots[first_result + i])], results[i].bytes); !done)
+    if (auto done = device.copy_in(addresses_[step.slots[first_result + i]], results[i].bytes); !done)
       return done;
   return {};
 }

@@ -19,8 +19,8 @@ luminal::Result<HostValue> Context::result_in_place(std::string_view name) const
 }
 
 luminal::Result<HostValue> Context::state(std::string_view name) const {
-  int slot = executable_->plan().find_slot(name, SlotKind::state);
-  if (slot < 0) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
+  SlotId slot = executable_->plan().find_slot(name, SlotKind::state);
+  if (!slot) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
   return on_host(slot);
 }
 
@@ -29,8 +29,8 @@ luminal::Result<void> Context::set_state(std::string_view name, std::span<const 
     if (auto done = find_states(); !done) return done;
   if (stale_)
     if (auto done = refresh(); !done) return done;
-  const int slot = executable_->plan().find_slot(name, SlotKind::state);
-  if (slot < 0) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
+  const SlotId slot = executable_->plan().find_slot(name, SlotKind::state);
+  if (!slot) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
   const HostValue value = view(slot);
   if (value.bytes.size() != bytes.size())
     return Failure{
@@ -42,7 +42,8 @@ luminal::Result<void> Context::set_state(std::string_view name, std::span<const 
 }
 
 bool Context::owns_result(std::string_view name) const {
-  int slot = -1, shared = 0;
+  SlotId slot;
+  int shared = 0;
   for (const PlanResult& result : executable_->plan().results)
     if (result.name == name) slot = result.slot;
   for (const PlanResult& result : executable_->plan().results) shared += result.slot == slot;
@@ -51,44 +52,43 @@ bool Context::owns_result(std::string_view name) const {
 
 luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, DeviceBuffer replacement) {
   LUMINAL_CHECK(owns_result(name), "result {}", name);
-  int slot = -1;
+  SlotId slot;
   for (const PlanResult& result : executable_->plan().results)
     if (result.name == name) slot = result.slot;
-  const int64_t bytes = executable_->plan().slots[size_t(slot)].max_bytes;
+  const int64_t bytes = executable_->plan().slots[slot].max_bytes;
   if (replacement.bytes() < bytes || !replacement.serves(executable_->device())) {
     auto made = DeviceBuffer::allocate(executable_->device(), bytes, in_huge_pages(bytes));
     if (!made) return made.failure();
     replacement = std::move(*made);
   }
   DeviceBuffer old = std::move(results_[slot]);
-  addresses_[size_t(slot)] = replacement.data();
+  addresses_[slot] = replacement.data();
   results_[slot] = std::move(replacement);
   return old;
 }
 
-bool Context::bind_result_slot(int slot, void* memory) {
+bool Context::bind_result_slot(SlotId slot, void* memory) {
   if (!results_.contains(slot) || !memory || !executable_->device().limits().reads_host) return false;
   int shared = 0;
   for (const PlanResult& result : executable_->plan().results) shared += result.slot == slot;
   if (shared != 1) return false;
   if (stale_ && !refresh()) return false; // the run tells why
-  addresses_[size_t(slot)] = static_cast<std::byte*>(memory);
-  ask_for_large_pages({addresses_[size_t(slot)], size_t(bytes_[size_t(slot)])});
+  addresses_[slot] = static_cast<std::byte*>(memory);
+  ask_for_large_pages({addresses_[slot], size_t(bytes_[slot])});
   return true;
 }
 
-void Context::release_result_slot(int slot) { addresses_[size_t(slot)] = results_.at(slot).data(); }
+void Context::release_result_slot(SlotId slot) { addresses_[slot] = results_.at(slot).data(); }
 
 void Context::forget_result(std::string_view name) {
   for (const PlanResult& result : executable_->plan().results) {
     if (result.name != name) continue;
-    const Slot& slot = executable_->plan().slots[size_t(result.slot)];
+    const Slot& slot = executable_->plan().slots[result.slot];
     if (auto own = results_.find(result.slot); own != results_.end())
       own->second.clear();
     else if (slot.kind == SlotKind::arena && slot.offset >= 0)
-      arena_.clear(addresses_[size_t(result.slot)] - arena_.data(),
-                   arena_.bytes() < executable_->plan().arena_bytes ? bytes_[size_t(result.slot)]
-                                                                    : slot.max_bytes);
+      arena_.clear(addresses_[result.slot] - arena_.data(),
+                   arena_.bytes() < executable_->plan().arena_bytes ? bytes_[result.slot] : slot.max_bytes);
   }
 }
 

@@ -61,7 +61,7 @@ public:
     if (!is_identifier(options_.name))
       refuse("\"{}\" is not a C identifier; it becomes the beginning of all names (--name)", options_.name);
     for (const PlanResult& result : plan_.results) { // a state's new value is in the state
-      if (plan_.slots[size_t(result.slot)].kind == SlotKind::state) continue;
+      if (plan_.slots[result.slot].kind == SlotKind::state) continue;
       const auto other = options_.output_names.find(result.name);
       results_.push_back({other == options_.output_names.end() ? result.name : other->second, result.slot});
     }
@@ -121,7 +121,7 @@ private:
     int64_t at = 64;
     offsets_.assign(plan_.slots.size(), -1);
     bytes_.resize(plan_.slots.size());
-    for (size_t i = 0; i < plan_.slots.size(); i++) {
+    for (const SlotId i : plan_.slots.ids()) {
       const Slot& slot = plan_.slots[i];
       if (slot.kind == SlotKind::constant) {
         bytes_[i] = *slot.data;
@@ -147,18 +147,18 @@ private:
   }
 
   void write_slots() {
-    for (size_t i = 0; i < plan_.slots.size(); i++) {
+    for (const SlotId i : plan_.slots.ids()) {
       const Slot& slot = plan_.slots[i];
       const char* kind = nullptr;
       int64_t offset = 0;
       switch (slot.kind) {
       case SlotKind::argument:
         kind = "ARGUMENT";
-        inputs_.push_back(int(i));
+        inputs_.push_back(i);
         break;
       case SlotKind::state:
         kind = "STATE";
-        states_.push_back(int(i));
+        states_.push_back(i);
         break;
       case SlotKind::weight:
       case SlotKind::constant:
@@ -181,7 +181,7 @@ private:
 
   void write_kernels() {
     uint64_t name_hash = Hasher().add(options_.name).add(file_hash_).value64();
-    for (size_t k = 0; k < plan_.kernels.size(); k++) {
+    for (const CodeId k : plan_.kernels.ids()) {
       const KernelCode& kernel = plan_.kernels[k];
       const int first = int(kernel_symbols_.size());
       for (Expr symbol : kernel.symbols) kernel_symbols_.push_back(position_.at(symbol));
@@ -234,8 +234,8 @@ private:
 
   /// The index of a check's condition among the sizes.
   int enough(const Step& step) {
-    if (step.enough < 0) return -1;
-    const Expr condition = plan_.conditions[size_t(step.enough)];
+    if (!step.enough) return -1;
+    const Expr condition = plan_.conditions[step.enough];
     if (!always_computable(condition))
       refuse("{}: whether {} cannot be computed in 64 bits by an export", step.text, to_string(condition));
     return size(condition);
@@ -273,13 +273,13 @@ private:
     std::vector<std::pair<std::string, std::string>> dims, inputs, outputs, states;
     for (Expr dim : dims_)
       dims.emplace_back(dim.name(), fmt::format("{}..{}", dim.range().low, dim.range().high));
-    auto slot_row = [&](int slot) {
-      return std::pair(plan_.slots[size_t(slot)].name, to_string(plan_.slots[size_t(slot)].type));
+    auto slot_row = [&](SlotId slot) {
+      return std::pair(plan_.slots[slot].name, to_string(plan_.slots[slot].type));
     };
-    for (int slot : inputs_) inputs.push_back(slot_row(slot));
-    for (int slot : states_) states.push_back(slot_row(slot));
+    for (SlotId slot : inputs_) inputs.push_back(slot_row(slot));
+    for (SlotId slot : states_) states.push_back(slot_row(slot));
     for (const PlanResult& result : results_)
-      outputs.emplace_back(result.name, to_string(plan_.slots[size_t(result.slot)].type));
+      outputs.emplace_back(result.name, to_string(plan_.slots[result.slot].type));
     list("Dimensions.", "dim", dims);
     list("Inputs.", "input", inputs);
     list("Outputs.", "output", outputs);
@@ -336,7 +336,7 @@ private:
                        "0, 0, 0, 0, 0, \"\"}}}};\n",
                        steps_);
     out += fmt::format("static const int step_slots[] = {{\n  {}}};\n", numbers(step_slots_));
-    std::vector<int> outputs;
+    std::vector<SlotId> outputs;
     std::string output_names, assumption_texts;
     for (const PlanResult& result : results_) {
       outputs.push_back(result.slot);
@@ -418,7 +418,7 @@ private:
     std::memcpy(head.data() + 16, &file_bytes_, 8);
     static constexpr std::byte zeros[64] = {};
     std::vector<std::span<const std::byte>> parts{head};
-    for (size_t i = 0; i < plan_.slots.size(); i++) {
+    for (const SlotId i : plan_.slots.ids()) {
       if (offsets_[i] < 0) continue;
       parts.push_back(bytes_[i]);
       parts.push_back(std::span(zeros).first((64 - bytes_[i].size() % 64) % 64));
@@ -446,14 +446,15 @@ private:
   std::vector<Expr> dims_, order_;
   std::vector<PlanResult> results_; // outputs
   ExprMap<bool> counters_;
-  ExprMap<int> position_;        // in order_
-  std::vector<int64_t> offsets_; // of slots in the file
-  std::vector<std::span<const std::byte>> bytes_;
+  ExprMap<int> position_;             // in order_
+  IdVector<SlotId, int64_t> offsets_; // in the file
+  IdVector<SlotId, std::span<const std::byte>> bytes_;
   int64_t file_bytes_ = 0, shared_bytes_ = 0, local_bytes_ = 0;
   uint64_t file_hash_ = 0;
   std::vector<std::string> sizes_, symbols_;
   std::vector<std::vector<std::byte>> objects_;
-  std::vector<int> inputs_, states_, kernel_symbols_, step_slots_;
+  std::vector<SlotId> inputs_, states_, step_slots_;
+  std::vector<int> kernel_symbols_;
   std::string slots_, kernels_, caps_, steps_;
   size_t most_buffers_ = 1, most_symbols_ = 1, cap_count_ = 0;
   int step_count_ = 0, load_first_ = 0, run_first_ = 0;

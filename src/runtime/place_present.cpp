@@ -28,18 +28,17 @@ bool places_at_present(const Plan& plan) {
   });
 }
 
-PresentPlaces present_places(const Plan& plan, std::span<const int64_t> bytes) {
-  std::set<int> used; // those of load steps have an arena of their own
+PresentPlaces present_places(const Plan& plan, const IdVector<SlotId, int64_t>& bytes) {
+  std::set<SlotId> used; // those of load steps have an arena of their own
   each_step(plan.steps, [&](const Step& step) {
     used.insert(step.slots.begin(), step.slots.end());
     used.insert({step.condition, step.taken});
   });
-  std::vector<size_t> order;
-  for (const int s : used)
-    if (s >= 0 && plan.slots[size_t(s)].kind == SlotKind::arena && plan.slots[size_t(s)].offset >= 0)
-      order.push_back(size_t(s));
-  std::ranges::stable_sort(order, {}, [&](size_t s) { return plan.slots[s].offset; });
-  PresentPlaces places{std::vector<int64_t>(plan.slots.size(), -1), 0};
+  std::vector<SlotId> order;
+  for (const SlotId s : used)
+    if (s && plan.slots[s].kind == SlotKind::arena && plan.slots[s].offset >= 0) order.push_back(s);
+  std::ranges::stable_sort(order, {}, [&](SlotId s) { return plan.slots[s].offset; });
+  PresentPlaces places{IdVector<SlotId, int64_t>(plan.slots.size(), -1), 0};
   for (size_t i = 0; i < order.size(); i++) {
     const Slot& slot = plan.slots[order[i]];
     int64_t at = 0; // behind all that lies before it at the largest sizes

@@ -12,10 +12,10 @@ namespace luminal::runtime {
 bool places_at_present(const Plan& plan);
 
 struct PresentPlaces {
-  std::vector<int64_t> offsets; ///< of slots; -1: not in the arena
-  int64_t bytes = 0;            ///< of the arena
+  IdVector<SlotId, int64_t> offsets; ///< -1: not in the arena
+  int64_t bytes = 0;                 ///< of the arena
 };
 /// `bytes`: of slots, at the present sizes. What the plan places apart stays apart.
-PresentPlaces present_places(const Plan& plan, std::span<const int64_t> bytes);
+PresentPlaces present_places(const Plan& plan, const IdVector<SlotId, int64_t>& bytes);
 
 } // namespace luminal::runtime

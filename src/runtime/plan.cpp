@@ -12,30 +12,30 @@ constexpr std::string_view slot_words[] = {"argument", "weight", "state", "loade
 
 void print_steps(const Plan& plan, const std::vector<Step>& steps, int indent, std::string& out) {
   auto line = [&](const std::string& text) { out += std::string(size_t(indent), ' ') + text + "\n"; };
-  auto slot = [&](int s) { return plan.slots[size_t(s)].name; };
-  auto list = [&](const std::vector<int>& slots) {
+  auto slot = [&](SlotId s) { return plan.slots[s].name; };
+  auto list = [&](const std::vector<SlotId>& slots) {
     std::string text;
-    for (int s : slots) text += (text.empty() ? "" : ", ") + slot(s);
+    for (SlotId s : slots) text += (text.empty() ? "" : ", ") + slot(s);
     return text;
   };
   for (const Step& step : steps) switch (step.kind) {
     case StepKind::launch:
-      line(fmt::format("launch {}({})", plan.kernels[size_t(step.kernel)].name, list(step.slots)));
+      line(fmt::format("launch {}({})", plan.kernels[step.kernel].name, list(step.slots)));
       break;
     case StepKind::copy: line(fmt::format("copy {} <- {}", slot(step.slots[0]), slot(step.slots[1]))); break;
     case StepKind::zero: line(fmt::format("zero {}", slot(step.slots[0]))); break;
     case StepKind::check:
-      if (step.enough < 0) {
+      if (!step.enough) {
         line(fmt::format("check {} in {}..{}  # {}", slot(step.slots[0]), step.range.low, step.range.high,
                          step.text));
         break;
       }
-      line(fmt::format("check {}  # {}", to_string(plan.conditions[size_t(step.enough)]), step.text));
+      line(fmt::format("check {}  # {}", to_string(plan.conditions[step.enough]), step.text));
       print_steps(plan, step.body, indent + 2, out);
       break;
     case StepKind::loop:
       line(fmt::format("loop {} in 0..{}", to_string(step.counter), to_string(step.count)));
-      if (step.condition >= 0) {
+      if (step.condition) {
         line("while " + slot(step.condition));
         print_steps(plan, step.otherwise, indent + 4, out);
       }
@@ -51,19 +51,20 @@ void print_steps(const Plan& plan, const std::vector<Step>& steps, int indent, s
     }
 }
 
+/// Steps from the first to the last that name a slot.
 struct Life {
-  int first = -1, last = -1;
+  int first = 0, last = 0;
 };
 
-void touch(Life& life, int at) {
-  if (life.first < 0) life.first = at;
-  life.last = at;
+void touch(std::optional<Life>& life, int at) {
+  if (!life) life = {at, at};
+  life->last = at;
 }
 
-void collect(const Step& step, std::vector<int>& slots) {
+void collect(const Step& step, std::vector<SlotId>& slots) {
   slots.insert(slots.end(), step.slots.begin(), step.slots.end());
-  if (step.condition >= 0) slots.push_back(step.condition);
-  if (step.taken >= 0) slots.push_back(step.taken);
+  if (step.condition) slots.push_back(step.condition);
+  if (step.taken) slots.push_back(step.taken);
   for (const auto* part : {&step.body, &step.otherwise})
     for (const Step& inner : *part) collect(inner, slots);
 }
@@ -84,10 +85,10 @@ int KernelCode::workers_at(int64_t launch_points, int all) const {
   return all;
 }
 
-int Plan::find_slot(std::string_view slot_name, SlotKind kind) const {
-  for (size_t i = 0; i < slots.size(); i++)
-    if (slots[i].kind == kind && slots[i].name == slot_name) return int(i);
-  return -1;
+SlotId Plan::find_slot(std::string_view slot_name, SlotKind kind) const {
+  for (const SlotId i : slots.ids())
+    if (slots[i].kind == kind && slots[i].name == slot_name) return i;
+  return {};
 }
 
 int64_t Plan::memory_bytes() const {
@@ -97,22 +98,22 @@ int64_t Plan::memory_bytes() const {
   return total;
 }
 
-int64_t Plan::memory_bytes(std::span<const int64_t> slot_bytes) const {
-  std::vector<int> used;
+int64_t Plan::memory_bytes(const IdVector<SlotId, int64_t>& slot_bytes) const {
+  std::vector<SlotId> used;
   for (const Step& step : steps) collect(step, used);
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
   std::vector<std::pair<int64_t, int64_t>> parts;
-  for (int s : used)
-    if (const Slot& slot = slots[size_t(s)]; slot.kind == SlotKind::arena && slot.offset >= 0)
-      parts.emplace_back(slot.offset, slot.offset + slot_bytes[size_t(s)]);
+  for (SlotId s : used)
+    if (const Slot& slot = slots[s]; slot.kind == SlotKind::arena && slot.offset >= 0)
+      parts.emplace_back(slot.offset, slot.offset + slot_bytes[s]);
   std::sort(parts.begin(), parts.end());
   int64_t total = 0, end = 0;
   for (auto [first, last] : parts) {
     if (last > end) total += last - std::max(first, end);
     end = std::max(end, last);
   }
-  for (size_t s = 0; s < slots.size(); s++)
+  for (const SlotId s : slots.ids())
     if (slots[s].kind == SlotKind::state || slots[s].kind == SlotKind::loaded) total += slot_bytes[s];
   return total;
 }
@@ -158,42 +159,42 @@ std::string to_string(const Plan& plan) {
   out += "step\n";
   print_steps(plan, plan.steps, 2, out);
   for (const PlanResult& result : plan.results)
-    out += fmt::format("result {} = {}\n", result.name, plan.slots[size_t(result.slot)].name);
+    out += fmt::format("result {} = {}\n", result.name, plan.slots[result.slot].name);
   for (const std::string& note : plan.notes) out += note + "\n";
   return out;
 }
 
 void mark_used_slots(Plan& plan) {
-  std::vector<int> used;
+  std::vector<SlotId> used;
   for (const auto* steps : {&plan.load_steps, &plan.steps})
     for (const Step& step : *steps) collect(step, used);
   for (const PlanResult& result : plan.results) used.push_back(result.slot);
   for (Slot& slot : plan.slots) slot.used = false;
-  for (int slot : used) plan.slots[size_t(slot)].used = true;
+  for (const SlotId slot : used) plan.slots[slot].used = true;
 }
 
-int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots) {
-  std::vector<Life> lives(slots.size());
+int64_t place_in_arena(const std::vector<Step>& steps, IdVector<SlotId, Slot>& slots) {
+  IdVector<SlotId, std::optional<Life>> lives(slots.size());
   for (size_t at = 0; at < steps.size(); at++) {
-    std::vector<int> used;
+    std::vector<SlotId> used;
     collect(steps[at], used);
-    for (int s : used) touch(lives[size_t(s)], int(at));
+    for (SlotId s : used) touch(lives[s], int(at));
   }
-  std::vector<size_t> order;
-  for (size_t i = 0; i < slots.size(); i++) {
-    if (slots[i].kind != SlotKind::arena || lives[i].first < 0) continue;
-    if (slots[i].pinned) lives[i] = {0, int(steps.size())};
+  std::vector<SlotId> order;
+  for (const SlotId i : slots.ids()) {
+    if (slots[i].kind != SlotKind::arena || !lives[i]) continue;
+    if (slots[i].pinned) lives[i] = Life{0, int(steps.size())};
     order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return slots[a].max_bytes > slots[b].max_bytes; });
+                   [&](SlotId a, SlotId b) { return slots[a].max_bytes > slots[b].max_bytes; });
 
   int64_t size = 0;
-  std::vector<size_t> placed;
-  for (size_t i : order) {
+  std::vector<SlotId> placed;
+  for (const SlotId i : order) {
     std::vector<std::pair<int64_t, int64_t>> taken; // of slots alive at the same time
-    for (size_t p : placed)
-      if (lives[p].first <= lives[i].last && lives[i].first <= lives[p].last)
+    for (const SlotId p : placed)
+      if (lives[p]->first <= lives[i]->last && lives[i]->first <= lives[p]->last)
         taken.push_back({slots[p].offset, slots[p].offset + slots[p].max_bytes});
     std::sort(taken.begin(), taken.end());
     int64_t at = 0;

@@ -2,6 +2,7 @@
 // shared between threads; all that changes from step to step (symbol values, addresses) lives in a
 // Context, what outlives a step in a Store.
 #pragma once
+#include "base/id.h"
 #include "base/result.h"
 #include "device/device.h"
 #include "expr/expr.h"
@@ -12,6 +13,11 @@
 #include <vector>
 
 namespace luminal::runtime {
+
+// Of a plan.
+using SlotId = Id<struct SlotTag>;
+using CodeId = Id<struct CodeTag>; // of the machine code of one kernel
+using ConditionId = Id<struct ConditionTag>;
 
 enum class SlotKind : uint8_t {
   argument, ///< given by the caller before each step
@@ -66,21 +72,21 @@ enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };
 
 struct Step {
   StepKind kind = StepKind::launch;
-  int kernel = -1; ///< launch
+  CodeId kernel; ///< launch
   /// launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool
   /// slot; host: inputs, then results
-  std::vector<int> slots;
+  std::vector<SlotId> slots;
   Interval range;   ///< check: every integer in the slot lies in it, else the step fails
   std::string text; ///< check: whose index it is; host: the effect's text
   /// check: the integers are also below this, at the symbols' present values (0: no such limit)
   Expr limit = 0;
-  /// check: number of the plan's condition; where it holds, nothing else is done. Else the body
-  /// runs and the slot is looked at; without one the step fails. -1: none
-  int enough = -1;
+  /// check: where this condition holds, nothing else is done. Else the body runs and the slot is
+  /// looked at; without one the step fails
+  ConditionId enough;
   // loop
   Expr count, counter; ///< runs count times; `counter` is the plan symbol that holds the step's number
-  int condition = -1;  ///< bool slot that must hold before each turn (and its steps in `otherwise`), or -1
-  int taken = -1;      ///< i64 slot that receives the number of turns, or -1
+  SlotId condition;    ///< bool slot that must hold before each turn (and its steps in `otherwise`), or none
+  SlotId taken;        ///< i64 slot that receives the number of turns, or none
   std::vector<Step> body, otherwise; ///< loop: the turn, the condition's steps; cond: then, else
   HostAttr host;
   int64_t time_hint = 0; ///< bytes moved at the largest sizes; for reports
@@ -88,16 +94,16 @@ struct Step {
 
 struct PlanResult {
   std::string name;
-  int slot = -1;
+  SlotId slot;
 };
 
 struct Plan {
   std::string name;
   std::vector<Expr> symbols;     ///< dimension symbols and loop counters; their ranges are the plan's domain
   std::vector<Expr> assumptions; ///< conditions over the symbols, checked before a step
-  std::vector<Expr> conditions;  ///< over the symbols; Step::enough says what for
-  std::vector<Slot> slots;
-  std::vector<KernelCode> kernels;
+  IdVector<ConditionId, Expr> conditions; ///< over the symbols; Step::enough says what for
+  IdVector<SlotId, Slot> slots;
+  IdVector<CodeId, KernelCode> kernels;
   std::vector<Step> load_steps, steps;
   std::vector<PlanResult> results;
   int64_t arena_bytes = 0;          ///< address space; only touched pages cost memory
@@ -105,11 +111,11 @@ struct Plan {
   std::vector<std::string> devices; ///< where its values lie; none: on the processor
   std::vector<std::string> notes;   ///< decisions, one line each, for report()
 
-  int find_slot(std::string_view name, SlotKind kind) const; ///< -1: none
+  SlotId find_slot(std::string_view name, SlotKind kind) const; ///< or none
   /// Arena, states and loaded values at the worst: what a limit of the caller is held against.
   int64_t memory_bytes() const;
   /// The same where each slot has so many bytes: what running at these sizes touches.
-  int64_t memory_bytes(std::span<const int64_t> slot_bytes) const;
+  int64_t memory_bytes(const IdVector<SlotId, int64_t>& slot_bytes) const;
 };
 
 /// Fails where the plan may need more than `max_memory` bytes (0: no limit), with the numbers.
@@ -126,6 +132,6 @@ void mark_used_slots(Plan& plan);
 /// Gives every arena slot that is used by `steps` an offset such that slots alive at the same time
 /// never overlap; returns the size of the arena. A slot lives from the first step that names it to
 /// the last; inside a loop, for the whole loop.
-int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots);
+int64_t place_in_arena(const std::vector<Step>& steps, IdVector<SlotId, Slot>& slots);
 
 } // namespace luminal::runtime

@@ -10,12 +10,12 @@ namespace luminal::runtime {
 namespace {
 
 struct Access {
-  int slot;
+  SlotId slot;
   bool writes;
 };
 
 std::vector<Access> accesses(const Plan& plan, const Step& step) {
-  const std::vector<bool>& writes = plan.kernels[size_t(step.kernel)].writes;
+  const std::vector<bool>& writes = plan.kernels[step.kernel].writes;
   std::vector<Access> list;
   for (size_t i = 0; i < step.slots.size(); i++)
     list.push_back({step.slots[i], i >= writes.size() || writes[i]});
@@ -39,8 +39,7 @@ std::vector<std::vector<int>> dependencies(const Plan& plan, std::span<const Ste
   const auto conflict = [&](int a, int b) {
     for (const Access& x : all[size_t(a)])
       for (const Access& y : all[size_t(b)])
-        if ((x.writes || y.writes) &&
-            (x.slot == y.slot || meet(plan.slots[size_t(x.slot)], plan.slots[size_t(y.slot)])))
+        if ((x.writes || y.writes) && (x.slot == y.slot || meet(plan.slots[x.slot], plan.slots[y.slot])))
           return true;
     return false;
   };
@@ -80,12 +79,12 @@ TaskGraph::TaskGraph(const Plan& plan, std::span<const Step> steps, int begin)
   for (int& step : order_) step += begin_;
 }
 
-void TaskGraph::arrange(const std::vector<double>& work_us, const std::vector<int>& most, int workers,
-                        double worth_us) {
+void TaskGraph::arrange(const IdVector<CodeId, double>& work_us, const IdVector<CodeId, int>& most,
+                        int workers, double worth_us) {
   tasks_.clear();
   task_needs_.clear();
   work_us_ = 0;
-  const auto kernel = [&](int place) { return size_t(kernels_[size_t(order_[size_t(place)] - begin_)]); };
+  const auto kernel = [&](int place) { return kernels_[size_t(order_[size_t(place)] - begin_)]; };
   const auto needs_of = [&](int place) {
     std::vector<int> places;
     for (const int need : needs_[size_t(order_[size_t(place)] - begin_)])

@@ -32,7 +32,7 @@ public:
   /// Steps of one level (all that they need lies in levels before) run at the same time where
   /// together they take at least `worth_us`; the rest is one task after the other, which costs
   /// nothing.
-  void arrange(const std::vector<double>& work_us, const std::vector<int>& most, int workers,
+  void arrange(const IdVector<CodeId, double>& work_us, const IdVector<CodeId, int>& most, int workers,
                double worth_us);
 
   int begin() const { return begin_; }
@@ -58,7 +58,7 @@ public:
 
 private:
   int begin_;
-  std::vector<int> kernels_;            // of steps
+  std::vector<CodeId> kernels_;         // of steps
   std::vector<std::vector<int>> needs_; // of steps
   std::vector<int> order_, place_;      // steps by level; the other way round
   std::vector<int> level_begin_;        // in order_

@@ -37,16 +37,16 @@ void check_loop_name(const Nests& nests, const std::string& name) {
   if (name == "root") refuse("root is not a name of a loop");
 }
 
-void split(Nests& nests, int stage, size_t position, const std::string& outer, const std::string& inner,
+void split(Nests& nests, StageId stage, size_t position, const std::string& outer, const std::string& inner,
            int64_t factor) {
-  StageNest& nest = nests.stages[size_t(stage)];
+  StageNest& nest = nests.stages[stage];
   StageLoop loop = nest.loops[position];
   if (loop.kind == LoopKind::vector)
     refuse("loop {} of stage {} has the lanes already: split it before", loop.name,
-           nests.cone.stages[size_t(stage)].name);
+           nests.cone.stages[stage].name);
   for (auto& name : {outer, inner})
     if (name != loop.name && nest.find(name))
-      refuse("stage {} already has a loop {}", nests.cone.stages[size_t(stage)].name, name);
+      refuse("stage {} already has a loop {}", nests.cone.stages[stage].name, name);
   if (outer == inner) refuse("the parts of a split need two names");
   StageLoop o = loop, i = loop;
   o.name = outer;
@@ -85,10 +85,10 @@ void check_written_out(const StageLoop& loop) {
     refuse("loop {} has {} trips: too many to write out", loop.name, loop.extent.value());
 }
 
-void merge(Nests& nests, int stage, const std::string& outer, const std::string& inner,
+void merge(Nests& nests, StageId stage, const std::string& outer, const std::string& inner,
            const std::string& name) {
-  StageNest& nest = nests.stages[size_t(stage)];
-  auto& stage_name = nests.cone.stages[size_t(stage)].name;
+  StageNest& nest = nests.stages[stage];
+  auto& stage_name = nests.cone.stages[stage].name;
   for (size_t p = 0; p + 1 < nest.loops.size(); p++) {
     StageLoop o = nest.loops[p], i = nest.loops[p + 1];
     if (o.name != outer || i.name != inner) continue;
@@ -129,11 +129,11 @@ void merge(Nests& nests, int stage, const std::string& outer, const std::string&
 template <class F> void each_loop(Nests& nests, const std::string& stage, const std::string& loop, F&& act) {
   bool any = false;
   if (stage != "*") nests.stage(stage);
-  for (size_t s = 0; s < nests.stages.size(); s++) {
+  for (const StageId s : nests.stages.ids()) {
     if (stage != "*" && nests.cone.stages[s].name != stage) continue;
     for (size_t l = 0; l < nests.stages[s].loops.size(); l++)
       if (nests.stages[s].loops[l].name == loop) {
-        act(int(s), l);
+        act(s, l);
         any = true;
         break;
       }
@@ -142,8 +142,8 @@ template <class F> void each_loop(Nests& nests, const std::string& stage, const 
 }
 
 void order(Nests& nests, const Directive& d) {
-  int s = nests.stage(d.words[0]);
-  StageNest& nest = nests.stages[size_t(s)];
+  StageId s = nests.stage(d.words[0]);
+  StageNest& nest = nests.stages[s];
   std::vector<StageLoop> next;
   for (size_t i = 1; i < d.words.size(); i++) {
     const StageLoop* l = nest.find(d.words[i]);
@@ -162,10 +162,10 @@ void order(Nests& nests, const Directive& d) {
 }
 
 /// Loops that a stage keeps in order may only be serial.
-void check_ordered(const Nests& nests, int s, const StageLoop& loop, std::string_view kind) {
-  auto& stage = nests.cone.stages[size_t(s)];
-  for (int a : stage.ordered)
-    if (depends_on_loop(nests.stages[size_t(s)], nests.cone.axes[size_t(a)].symbol, loop))
+void check_ordered(const Nests& nests, StageId s, const StageLoop& loop, std::string_view kind) {
+  auto& stage = nests.cone.stages[s];
+  for (AxisId a : stage.ordered)
+    if (depends_on_loop(nests.stages[s], nests.cone.axes[a].symbol, loop))
       refuse("loop {} of stage {} keeps its order and cannot be {}", loop.name, stage.name, kind);
 }
 
@@ -183,8 +183,8 @@ void fill_lanes(StageNest& nest, StageLoop& loop) {
 void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
   bool list = d.kind != DirectiveKind::parallel;
   for (size_t i = 1; i < (list ? d.words.size() : 2); i++)
-    each_loop(nests, d.words[0], d.words[i], [&](int s, size_t l) {
-      StageLoop& loop = nests.stages[size_t(s)].loops[l];
+    each_loop(nests, d.words[0], d.words[i], [&](StageId s, size_t l) {
+      StageLoop& loop = nests.stages[s].loops[l];
       if (kind == LoopKind::parallel || kind == LoopKind::vector)
         check_ordered(nests, s, loop, word_for(kind));
       loop.kind = kind;
@@ -193,20 +193,20 @@ void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
         const int64_t n = loop.extent.value();
         if (n < 1 || n > 1024)
           refuse("loop {} has {} trips: a vector has between 1 and 1024 lanes", loop.name, n);
-        for (auto& other : nests.stages[size_t(s)].loops)
+        for (auto& other : nests.stages[s].loops)
           if (other.kind == LoopKind::vector && other.name != loop.name)
-            refuse("stage {} already has a vector loop {}", nests.cone.stages[size_t(s)].name, other.name);
+            refuse("stage {} already has a vector loop {}", nests.cone.stages[s].name, other.name);
       }
-      if (kind == LoopKind::vector) fill_lanes(nests.stages[size_t(s)], loop);
+      if (kind == LoopKind::vector) fill_lanes(nests.stages[s], loop);
       if (!d.numbers.empty()) loop.level = int(d.numbers[0]);
     });
 }
 
 void store(Nests& nests, const Directive& d) {
-  int v = nests.value(d.words[0]);
-  ConeValue& value = nests.cone.values[size_t(v)];
+  ValueId v = nests.value(d.words[0]);
+  ConeValue& value = nests.cone.values[v];
   if (value.role != ValueRole::interior) refuse("{} is stored outside of the kernel", value.name);
-  Storage& storage = nests.storage[size_t(v)];
+  Storage& storage = nests.storage[v];
   storage.level = d.words[1];
   size_t end = d.words.size();
   if (end >= 4 && d.words[end - 2] == "in") {
@@ -222,8 +222,8 @@ void store(Nests& nests, const Directive& d) {
   if (end == 2) return;
   std::vector<std::string> names;
   for (size_t i = 0; i < value.shape.size(); i++)
-    names.push_back(i < value.axes.size() && value.axes[i] >= 0 ? nests.cone.axes[size_t(value.axes[i])].name
-                                                                : "d" + std::to_string(i));
+    names.push_back(i < value.axes.size() && value.axes[i] ? nests.cone.axes[value.axes[i]].name
+                                                           : "d" + std::to_string(i));
   Layout layout;
   for (size_t i = 2; i < end; i++) {
     auto dim = parse_layout_dim(d.words[i], names);
@@ -251,7 +251,7 @@ void apply(Nests& nests, const Directive& d) {
     if (d.numbers[0] < 1) refuse("a factor is at least 1");
     check_loop_name(nests, w[2]);
     check_loop_name(nests, w[3]);
-    each_loop(nests, w[0], w[1], [&](int s, size_t l) { split(nests, s, l, w[2], w[3], d.numbers[0]); });
+    each_loop(nests, w[0], w[1], [&](StageId s, size_t l) { split(nests, s, l, w[2], w[3], d.numbers[0]); });
     return;
   }
   case DirectiveKind::order: return order(nests, d);
@@ -266,19 +266,19 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::jam:
     if (d.numbers[0] < 1 || d.numbers[0] > 64) refuse("a trip has 1 to 64 bodies");
     each_loop(nests, w[0], w[1],
-              [&](int s, size_t l) { nests.stages[size_t(s)].loops[l].jam = int(d.numbers[0]); });
+              [&](StageId s, size_t l) { nests.stages[s].loops[l].jam = int(d.numbers[0]); });
     return;
   case DirectiveKind::blocked_sum:
     if (d.numbers[0] < 1) refuse("a block of a sum has at least one trip");
-    each_loop(nests, w[0], w[1], [&](int s, size_t l) {
-      StageLoop& loop = nests.stages[size_t(s)].loops[l];
+    each_loop(nests, w[0], w[1], [&](StageId s, size_t l) {
+      StageLoop& loop = nests.stages[s].loops[l];
       loop.block = d.numbers[0];
       loop.block_loop = nests.free_name(loop.name + ".block");
     });
     return;
   case DirectiveKind::at: {
-    int s = nests.stage(w[0]);
-    nests.stages[size_t(s)].at = w[1] == "root" ? "" : w[1];
+    StageId s = nests.stage(w[0]);
+    nests.stages[s].at = w[1] == "root" ? "" : w[1];
     return;
   }
   case DirectiveKind::store: return store(nests, d);
@@ -304,21 +304,20 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::split_reduction: return split_reduction(nests, d);
   case DirectiveKind::predicate_split: nests.predicate_splits.insert(w[0]); return;
   case DirectiveKind::predicate_bound:
-    each_loop(nests, w[0], w[1], [&](int s, size_t) { nests.stages[size_t(s)].bounds.insert(w[1]); });
+    each_loop(nests, w[0], w[1], [&](StageId s, size_t) { nests.stages[s].bounds.insert(w[1]); });
     return;
   case DirectiveKind::prefetch: {
-    int s = nests.stage(w[0]);
+    StageId s = nests.stage(w[0]);
     if (w.size() > 4) refuse("one loop and one inside of it are enough");
-    if (!nests.stages[size_t(s)].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
+    if (!nests.stages[s].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
     if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
       refuse("no stage has loop {}", w.back());
-    nests.stages[size_t(s)].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
+    nests.stages[s].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
     return;
   }
   case DirectiveKind::stream: {
-    const int v = nests.value(w[0]);
-    if (nests.cone.values[size_t(v)].role != ValueRole::output)
-      refuse("{} is not an output of the kernel", w[0]);
+    const ValueId v = nests.value(w[0]);
+    if (nests.cone.values[v].role != ValueRole::output) refuse("{} is not an output of the kernel", w[0]);
     nests.streams.insert(v);
     return;
   }
@@ -344,7 +343,7 @@ void apply(Nests& nests, const Directive& d) {
     return;
   case DirectiveKind::roles:
     if (d.numbers[0] < 1) refuse("a ring is at least 1 deep");
-    each_loop(nests, w[0], w[1], [&](int, size_t) { nests.roles[w[1]] = int(d.numbers[0]); });
+    each_loop(nests, w[0], w[1], [&](StageId, size_t) { nests.roles[w[1]] = int(d.numbers[0]); });
     return;
   }
 }
@@ -365,8 +364,8 @@ bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& l
 
 bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop) {
   bool reduced = false, kept = false;
-  for (int a : stage.axes) {
-    if (!depends_on_loop(nest, cone.axes[size_t(a)].symbol, loop)) continue;
+  for (AxisId a : stage.axes) {
+    if (!depends_on_loop(nest, cone.axes[a].symbol, loop)) continue;
     bool out = a == stage.scan_axis;
     for (auto& c : stage.components)
       if (c.kind == ComponentKind::fold) out |= !contains(c.axes, a);
@@ -384,44 +383,43 @@ Nests::Nests(Cone c) : cone(std::move(c)) {
 
 StageNest Nests::fresh(const Stage& s) const {
   StageNest nest;
-  const auto open = [&](int a) {
-    auto& axis = cone.axes[size_t(a)];
+  const auto open = [&](AxisId a) {
+    auto& axis = cone.axes[a];
     nest.loops.push_back({axis.name, loop_symbol(axis.name, axis.extent), axis.extent});
     nest.axis_values[axis.symbol] = nest.loops.back().symbol;
   };
-  for (int a : s.axes) // a scan carries its state along the innermost loop
+  for (AxisId a : s.axes) // a scan carries its state along the innermost loop
     if (a != s.scan_axis) open(a);
-  if (s.scan_axis >= 0) open(s.scan_axis);
+  if (s.scan_axis) open(s.scan_axis);
   return nest;
 }
 
-int Nests::stage(std::string_view name) const {
-  for (size_t i = 0; i < cone.stages.size(); i++)
-    if (cone.stages[i].name == name) return int(i);
+StageId Nests::stage(std::string_view name) const {
+  for (const StageId i : cone.stages.ids())
+    if (cone.stages[i].name == name) return i;
   refuse("there is no stage {}", name);
 }
 
-int Nests::value(std::string_view name) const {
-  for (size_t i = 0; i < cone.values.size(); i++)
-    if (cone.values[i].name == name) return int(i);
+ValueId Nests::value(std::string_view name) const {
+  for (const ValueId i : cone.values.ids())
+    if (cone.values[i].name == name) return i;
   refuse("there is no value {}", name);
 }
 
-int Nests::insert_stage(int before, Stage s, StageNest nest) {
-  cone.stages.insert(cone.stages.begin() + before, std::move(s));
-  stages.insert(stages.begin() + before, std::move(nest));
+StageId Nests::insert_stage(StageId before, Stage s, StageNest nest) {
+  cone.stages.insert(cone.stages.begin() + before.number(), std::move(s));
+  stages.insert(stages.begin() + before.number(), std::move(nest));
   return before;
 }
 
-void Nests::erase_stage(int s) {
-  cone.stages.erase(cone.stages.begin() + s);
-  stages.erase(stages.begin() + s);
+void Nests::erase_stage(StageId s) {
+  cone.stages.erase(cone.stages.begin() + s.number());
+  stages.erase(stages.begin() + s.number());
 }
 
-int Nests::add_value(ConeValue v) {
-  cone.values.push_back(std::move(v));
+ValueId Nests::add_value(ConeValue v) {
   storage.emplace_back();
-  return int(cone.values.size()) - 1;
+  return cone.values.add(std::move(v));
 }
 
 std::string Nests::free_name(const std::string& wish) const {
@@ -452,23 +450,23 @@ std::string Nests::free_stage_name(const std::string& wish) const {
   return name;
 }
 
-std::vector<int> Nests::readers(int value) const {
-  std::vector<int> out;
-  for (size_t s = 0; s < cone.stages.size(); s++) {
+std::vector<StageId> Nests::readers(ValueId value) const {
+  std::vector<StageId> out;
+  for (const StageId s : cone.stages.ids()) {
     bool reads = false;
     const auto see = [&](const FormulaLoad& f) { reads |= f.value == value; };
     visit_loads(cone.stages[s], see);
-    for (int h : holes_of(cone, cone.stages[s])) visit_loads(cone.holes[size_t(h)].value, see);
-    if (reads) out.push_back(int(s));
+    for (HoleId h : holes_of(cone, cone.stages[s])) visit_loads(cone.holes[h].value, see);
+    if (reads) out.push_back(s);
   }
   return out;
 }
 
-int Nests::writer(int value) const {
-  for (size_t s = cone.stages.size(); s-- > 0;)
+StageId Nests::writer(ValueId value) const {
+  for (StageId s = cone.stages.end_id(); --s;)
     for (auto& c : cone.stages[s].components)
-      if (c.out == value) return int(s);
-  return -1;
+      if (c.out == value) return s;
+  return {};
 }
 
 Nests apply(const Cone& cone, const Schedule& schedule) {

@@ -36,43 +36,45 @@ FormulaRef simplified(const FormulaRef& formula) {
 
 class Cascade {
 public:
-  Cascade(Nests& nests, int stage, std::string loop)
-      : n_(nests), stage_(stage), f_(nests.cone.stages[size_t(stage)]), nest_(nests.stages[size_t(stage)]),
+  Cascade(Nests& nests, StageId stage, std::string loop)
+      : n_(nests), stage_(stage), f_(nests.cone.stages[stage]), nest_(nests.stages[stage]),
         loop_(std::move(loop)) {}
   void run();
 
 private:
   void join_plain_folds();
-  std::vector<int> axes_union(std::vector<int> a, const std::vector<int>& b) const {
+  std::vector<AxisId> axes_union(std::vector<AxisId> a, const std::vector<AxisId>& b) const {
     a.insert(a.end(), b.begin(), b.end());
     std::ranges::sort(a);
     a.erase(std::unique(a.begin(), a.end()), a.end());
     return a;
   }
-  std::vector<int> with_reduced(const std::vector<int>& axes) const { return axes_union(axes, reduced_); }
-  std::vector<Expr> plain(const std::vector<int>& axes) const {
+  std::vector<AxisId> with_reduced(const std::vector<AxisId>& axes) const {
+    return axes_union(axes, reduced_);
+  }
+  std::vector<Expr> plain(const std::vector<AxisId>& axes) const {
     std::vector<Expr> out;
-    for (int a : axes) out.push_back(n_.cone.axes[size_t(a)].symbol);
+    for (AxisId a : axes) out.push_back(n_.cone.axes[a].symbol);
     return out;
   }
-  int new_value(const std::string& name, DType dtype, const std::vector<int>& axes) {
+  ValueId new_value(const std::string& name, DType dtype, const std::vector<AxisId>& axes) {
     ConeValue v;
     v.name = n_.free_name(name);
     v.dtype = dtype;
     v.role = ValueRole::interior;
     v.axes = axes;
-    for (int a : axes) v.shape.push_back(n_.cone.axes[size_t(a)].extent);
+    for (AxisId a : axes) v.shape.push_back(n_.cone.axes[a].extent);
     return n_.add_value(std::move(v));
   }
-  Stage new_stage(const std::string& name, const std::vector<int>& axes) const {
+  Stage new_stage(const std::string& name, const std::vector<AxisId>& axes) const {
     Stage s;
     s.name = n_.free_stage_name(name);
-    for (int a : f_.axes) // in the order of the fold
+    for (AxisId a : f_.axes) // in the order of the fold
       if (contains(axes, a)) s.axes.push_back(a);
     return s;
   }
-  Component map_to(int value, FormulaRef body, const std::vector<Expr>& index,
-                   const std::vector<int>& axes) const {
+  Component map_to(ValueId value, FormulaRef body, const std::vector<Expr>& index,
+                   const std::vector<AxisId>& axes) const {
     Component c;
     c.dtype = body->dtype;
     c.out = value;
@@ -84,18 +86,18 @@ private:
   /// The loops of the fold that a stage over fewer axes has.
   StageNest loops_of(const Stage& s) const {
     StageNest nest;
-    for (int a : s.axes)
-      if (const Expr axis = n_.cone.axes[size_t(a)].symbol; axis.is_symbol()) // (one word has none)
+    for (AxisId a : s.axes)
+      if (const Expr axis = n_.cone.axes[a].symbol; axis.is_symbol()) // (one word has none)
         nest.axis_values[axis] = nest_.axis_values.at(axis);
     for (auto& l : nest_.loops) {
       bool used = false;
       for (auto& [axis, value] : nest.axis_values)
         used |= l.symbol.is_symbol() && depends_on(value, l.symbol);
-      for (int a : s.axes) used |= !l.symbol.is_symbol() && n_.cone.axes[size_t(a)].name == l.name;
+      for (AxisId a : s.axes) used |= !l.symbol.is_symbol() && n_.cone.axes[a].name == l.name;
       if (!used) continue;
       nest.loops.push_back(l);
     }
-    bool reduces_here = std::ranges::any_of(reduced_, [&](int a) { return contains(s.axes, a); });
+    bool reduces_here = std::ranges::any_of(reduced_, [&](AxisId a) { return contains(s.axes, a); });
     for (auto& g : nest_.guards) {
       if (g.reduction && !reduces_here) continue; // states are kept for parts without points, too
       bool all = true;
@@ -116,7 +118,7 @@ private:
   std::optional<double> known_sum(int i) const;
   FormulaRef known_total(const Component& c) const {
     double all = c.body->as<FormulaConstant>()->value;
-    for (int a : reduced_) all *= double(n_.cone.axes[size_t(a)].extent.value());
+    for (AxisId a : reduced_) all *= double(n_.cone.axes[a].extent.value());
     return formula_constant(c.dtype, all);
   }
   void replace_known(Component& c);
@@ -133,13 +135,13 @@ private:
   }
 
   Nests& n_;
-  int stage_;
+  StageId stage_;
   Stage f_;
   StageNest nest_;
   std::string loop_;
   bool carried_ = false; // a state goes from trip to trip
-  std::vector<int> reduced_;
-  std::vector<int> state_, next_;            // values by component
+  std::vector<AxisId> reduced_;
+  std::vector<ValueId> state_, next_;        // values by component
   std::vector<std::optional<double>> known_; // what one trip adds, by component
 };
 
@@ -150,12 +152,12 @@ std::optional<double> Cascade::known_sum(int i) const {
   const MonoidComponent& m = f_.monoid->components()[size_t(i)];
   const auto* term = c.body->as<FormulaConstant>();
   if (m.op != Op::add || !m.transform.is_leaf(0) || c.init || !f_.domain.is_constant(1) ||
-      (c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior) || !term ||
+      (c.out && n_.cone.values[c.out].role != ValueRole::interior) || !term ||
       std::trunc(term->value) != term->value || (c.dtype != DType::f32 && c.dtype != DType::f64))
     return {};
   double all = 1, trip = 1; // points
-  for (int a : reduced_) {
-    const Expr extent = n_.cone.axes[size_t(a)].extent;
+  for (AxisId a : reduced_) {
+    const Expr extent = n_.cone.axes[a].extent;
     if (!extent.is_constant()) return {};
     all *= double(extent.value());
   }
@@ -163,8 +165,8 @@ std::optional<double> Cascade::known_sum(int i) const {
   if (!carried_) return term->value * all;
   bool inside = false;
   for (const StageLoop& l : nest_.loops) {
-    const bool summed = l.symbol.is_symbol() && std::ranges::any_of(reduced_, [&](int a) {
-                          return depends_on_loop(nest_, n_.cone.axes[size_t(a)].symbol, l);
+    const bool summed = l.symbol.is_symbol() && std::ranges::any_of(reduced_, [&](AxisId a) {
+                          return depends_on_loop(nest_, n_.cone.axes[a].symbol, l);
                         });
     if (!summed) continue;
     if (!l.extent.is_constant() || (!inside && l.name != loop_)) return {};
@@ -179,7 +181,7 @@ std::optional<double> Cascade::known_sum(int i) const {
 /// Who reads the finished sum has the number instead. The state is one for each trip of the loops
 /// around that of the tiles.
 void Cascade::replace_known(Component& c) {
-  if (c.out >= 0) {
+  if (c.out) {
     const FormulaRef total = known_total(c);
     for (Stage& stage : n_.cone.stages)
       for (Component& reader : stage.components)
@@ -189,14 +191,13 @@ void Cascade::replace_known(Component& c) {
               const FormulaLoad* load = load_of(*f);
               return load && load->value == c.out ? total : f;
             })(*formula);
-    c.out = -1;
+    c.out = {};
   }
-  std::vector<int> around;
+  std::vector<AxisId> around;
   for (const StageLoop& l : nest_.loops) {
     if (!carried_ || l.name == loop_) break;
-    for (int a : f_.axes)
-      if (!contains(reduced_, a) && depends_on_loop(nest_, n_.cone.axes[size_t(a)].symbol, l))
-        around.push_back(a);
+    for (AxisId a : f_.axes)
+      if (!contains(reduced_, a) && depends_on_loop(nest_, n_.cone.axes[a].symbol, l)) around.push_back(a);
   }
   c.axes = axes_union(c.axes, around);
   c.index = plain(c.axes);
@@ -221,16 +222,16 @@ void Cascade::run() {
   if (!f_.monoid) join_plain_folds();
   int n = f_.monoid->size();
   carried_ = loop_ != "root";
-  if (f_.scan_axis >= 0 || nest_.rolling >= 0) refuse("stage {} is a scan", f_.name);
-  std::set<int> kept;
+  if (f_.scan_axis || nest_.rolling) refuse("stage {} is a scan", f_.name);
+  std::set<AxisId> kept;
   for (int i = 0; i < n; i++) kept.insert(comp(i).axes.begin(), comp(i).axes.end());
-  for (int a : f_.axes)
+  for (AxisId a : f_.axes)
     if (!kept.contains(a)) reduced_.push_back(a);
   if (carried_) {
     const StageLoop* l = nest_.find(loop_);
     if (!l) refuse("stage {} has no loop {}", f_.name, loop_);
-    for (int a : f_.axes)
-      if (depends_on_loop(nest_, n_.cone.axes[size_t(a)].symbol, *l) && kept.contains(a))
+    for (AxisId a : f_.axes)
+      if (depends_on_loop(nest_, n_.cone.axes[a].symbol, *l) && kept.contains(a))
         refuse("loop {} is not part of the reduction", loop_);
     if (!l->symbol.is_symbol()) carried_ = false; // one trip
   }
@@ -257,8 +258,8 @@ void Cascade::run() {
     Scalar program;
     int first;
     std::vector<int> users;
-    int weights = -1, correction = -1; // values
-    std::vector<int> weight_axes, correction_axes;
+    ValueId weights, correction;
+    std::vector<AxisId> weight_axes, correction_axes;
   };
   std::vector<Factor> factors;
   std::vector<int> factor_of(size_t(n), -1);
@@ -279,7 +280,7 @@ void Cascade::run() {
       }
     if (factor_of[size_t(i)] >= 0) continue;
     factor_of[size_t(i)] = int(factors.size());
-    factors.push_back({w->program, i, {i}, -1, -1, {}, {}});
+    factors.push_back({w->program, i, {i}, {}, {}, {}, {}});
   }
   // The correction of one component is computed where it is used, as often as it has states.
   const auto corrects_in_place = [&](const Factor& factor) {
@@ -303,8 +304,8 @@ void Cascade::run() {
       if (fresh) factor.weight_axes = axes_union(factor.weight_axes, comp(j).axes);
       if (!old) continue;
       const std::vector<Expr> exprs = index_exprs(comp(j).body);
-      for (int a : f_.axes)
-        if (varies_with(n_.cone, exprs, n_.cone.axes[size_t(a)].symbol))
+      for (AxisId a : f_.axes)
+        if (varies_with(n_.cone, exprs, n_.cone.axes[a].symbol))
           factor.weight_axes = axes_union(factor.weight_axes, {a});
     }
   }
@@ -321,20 +322,19 @@ void Cascade::run() {
   for (int i = 0; i < n; i++) {
     if (known_[size_t(i)] && !carried_) continue; // without a state
     Component& c = f_.components[size_t(i)];
-    bool leaves_kernel = c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior;
-    if (c.out < 0 || (leaves_kernel && carried_)) {
-      std::string name =
-          c.out < 0 ? fmt::format("{}.{}", f_.name, i) : n_.cone.values[size_t(c.out)].name + ".state";
-      int v = new_value(name, c.dtype, c.axes);
-      copied_out[size_t(i)] = c.out >= 0;
+    bool leaves_kernel = c.out && n_.cone.values[c.out].role != ValueRole::interior;
+    if (!c.out || (leaves_kernel && carried_)) {
+      std::string name = !c.out ? fmt::format("{}.{}", f_.name, i) : n_.cone.values[c.out].name + ".state";
+      ValueId v = new_value(name, c.dtype, c.axes);
+      copied_out[size_t(i)] = bool(c.out);
       state_[size_t(i)] = v;
-      if (c.out < 0) c.index = plain(c.axes);
+      if (!c.out) c.index = plain(c.axes);
     } else {
       state_[size_t(i)] = c.out;
     }
     next_[size_t(i)] = state_[size_t(i)];
     if (carried_ && read[size_t(i)] && !known_[size_t(i)])
-      next_[size_t(i)] = new_value(n_.cone.values[size_t(state_[size_t(i)])].name + ".new", c.dtype, c.axes);
+      next_[size_t(i)] = new_value(n_.cone.values[state_[size_t(i)]].name + ".new", c.dtype, c.axes);
   }
   // New states are indexed by the plain axes of their component.
   std::vector<std::vector<Expr>> out_index;
@@ -343,29 +343,29 @@ void Cascade::run() {
     bool own = state_[size_t(i)] != f_.components[size_t(i)].out || next_[size_t(i)] != state_[size_t(i)];
     if (own && f_.components[size_t(i)].index.size() != f_.components[size_t(i)].axes.size()) {
       // Dimensions of extent 1: give the new values the same shape as the result.
-      const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
-      for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
-        n_.cone.values[size_t(v)].shape = result.shape;
-        n_.cone.values[size_t(v)].axes = result.axes;
+      const ConeValue& result = n_.cone.values[f_.components[size_t(i)].out];
+      for (ValueId v : {state_[size_t(i)], next_[size_t(i)]}) {
+        n_.cone.values[v].shape = result.shape;
+        n_.cone.values[v].axes = result.axes;
       }
     } else if (own) {
       f_.components[size_t(i)].index = out_index.back();
-      if (f_.components[size_t(i)].out >= 0) {
-        const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
-        for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
-          n_.cone.values[size_t(v)].shape = result.shape;
-          n_.cone.values[size_t(v)].axes = result.axes;
+      if (f_.components[size_t(i)].out) {
+        const ConeValue& result = n_.cone.values[f_.components[size_t(i)].out];
+        for (ValueId v : {state_[size_t(i)], next_[size_t(i)]}) {
+          n_.cone.values[v].shape = result.shape;
+          n_.cone.values[v].axes = result.axes;
         }
       }
     }
   }
   if (carried_) {
     // States with most axes first: their nest may hold the others.
-    std::vector<std::vector<int>> order;
+    std::vector<std::vector<AxisId>> order;
     for (int i = 0; i < n; i++)
       if (!contains(order, comp(i).axes)) order.push_back(comp(i).axes);
     std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
-    std::map<std::vector<int>, Stage> inits;
+    std::map<std::vector<AxisId>, Stage> inits;
     for (size_t k = 0; k < order.size(); k++)
       inits[order[k]] =
           new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
@@ -386,8 +386,7 @@ void Cascade::run() {
     Component fold = c;
     fold.out = next_[size_t(i)];
     fold.after = false;
-    Stage s =
-        new_stage(n_.cone.values[size_t(c.out >= 0 ? c.out : state_[size_t(i)])].name, with_reduced(c.axes));
+    Stage s = new_stage(n_.cone.values[c.out ? c.out : state_[size_t(i)]].name, with_reduced(c.axes));
     s.domain = f_.domain;
     auto body_of = [&](int j) { return comp(j).body; };
     auto state_of = [&](int j) { return state(j); };
@@ -408,7 +407,7 @@ void Cascade::run() {
       bool one = is_constant(c.body, 1);
       FormulaRef weight;
       bool shared = factor.users.size() > 1;
-      if (shared && factor.weights < 0) {
+      if (shared && !factor.weights) {
         FormulaRef value = with(factor.program, i, formula_constant(c.dtype, 1), body_of);
         factor.weights = new_value(f_.name + ".w", c.dtype, factor.weight_axes);
         Component map = map_to(factor.weights, value, plain(factor.weight_axes), factor.weight_axes);
@@ -428,7 +427,7 @@ void Cascade::run() {
                         : with(factor.program, i, formula_constant(c.dtype, 1), body_of);
       for (DType type : through[size_t(i)]) weight = formula_cast(type, weight);
       fold.body = one ? weight : formula_op(Op::mul, {weight, c.body});
-      if (carried_ && factor.correction >= 0)
+      if (carried_ && factor.correction)
         fold.init = formula_load(factor.correction, c.dtype, plain(factor.correction_axes));
       if (carried_) fold.init = formula_op(Op::mul, {state(i), fold.init});
     } else {
@@ -439,7 +438,7 @@ void Cascade::run() {
     add(tile, std::move(s), true);
   }
   if (carried_) {
-    std::map<std::vector<int>, size_t> where;
+    std::map<std::vector<AxisId>, size_t> where;
     std::vector<Stage> steps;
     for (int i = 0; i < n; i++) {
       if (next_[size_t(i)] == state_[size_t(i)] && !known_[size_t(i)]) continue;
@@ -468,7 +467,7 @@ void Cascade::run() {
     Component c = f_.components[i];
     c.after = false;
     c.body = finished(c.body);
-    Stage s = new_stage(c.out >= 0 ? n_.cone.values[size_t(c.out)].name : f_.name + ".out", c.axes);
+    Stage s = new_stage(c.out ? n_.cone.values[c.out].name : f_.name + ".out", c.axes);
     s.components.push_back(std::move(c));
     add(after, std::move(s), false);
   }
@@ -486,35 +485,35 @@ void Cascade::run() {
   n_.cascades++;
   n_.erase_stage(stage_);
   // What only these stages read is needed only in their domain.
-  std::set<int> sources;
+  std::set<ValueId> sources;
   if (!f_.domain.is_constant(1))
     visit_loads(f_, [&](const FormulaLoad& f) {
-      if (n_.cone.values[size_t(f.value)].role == ValueRole::interior && n_.readers(f.value).empty())
+      if (n_.cone.values[f.value].role == ValueRole::interior && n_.readers(f.value).empty())
         sources.insert(f.value);
     });
-  for (int v : sources) {
-    int w = n_.writer(v);
-    if (w < 0) continue;
+  for (ValueId v : sources) {
+    StageId w = n_.writer(v);
+    if (!w) continue;
     bool plain_reads = true;
     visit_loads(f_, [&](const FormulaLoad& f) {
       if (f.value != v) return;
-      for (auto& c : n_.cone.stages[size_t(w)].components) plain_reads &= c.out != v || c.index == f.index;
+      for (auto& c : n_.cone.stages[w].components) plain_reads &= c.out != v || c.index == f.index;
     });
     bool same_axes = true;
     for (Expr e : symbols_of(f_.domain))
-      for (int a : f_.axes)
-        if (n_.cone.axes[size_t(a)].symbol == e) same_axes &= contains(n_.cone.stages[size_t(w)].axes, a);
-    const bool alone = std::ranges::all_of(n_.cone.stages[size_t(w)].components,
-                                           [&](auto& c) { return c.out == v || c.out < 0; });
-    if (plain_reads && same_axes && alone) n_.cone.stages[size_t(w)].needed = f_.domain;
+      for (AxisId a : f_.axes)
+        if (n_.cone.axes[a].symbol == e) same_axes &= contains(n_.cone.stages[w].axes, a);
+    const bool alone =
+        std::ranges::all_of(n_.cone.stages[w].components, [&](auto& c) { return c.out == v || !c.out; });
+    if (plain_reads && same_axes && alone) n_.cone.stages[w].needed = f_.domain;
   }
-  int where = stage_;
-  auto name_and_insert = [&](int position, std::pair<Stage, StageNest> entry) {
+  StageId where = stage_;
+  auto name_and_insert = [&](StageId position, std::pair<Stage, StageNest> entry) {
     entry.first.name = n_.free_stage_name(entry.first.name);
     n_.insert_stage(position, std::move(entry.first), std::move(entry.second));
   };
   // States begin before everything: what is made inside the loops may then follow.
-  for (size_t i = 0; i < before.size(); i++, where++) name_and_insert(int(i), std::move(before[i]));
+  for (size_t i = 0; i < before.size(); i++, where++) name_and_insert(StageId(i), std::move(before[i]));
   for (auto* list : {&tile, &after})
     for (auto& entry : *list) name_and_insert(where++, std::move(entry));
 }

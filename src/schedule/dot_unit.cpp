@@ -47,7 +47,7 @@ private:
     return formula_op(Op::mul, {formula_cast(DType::u32, x), all(1)});
   }
   FormulaRef loaded(const FormulaLoad& f, DType dtype) const {
-    const ConeValue& v = cone_.values[size_t(f.value)];
+    const ConeValue& v = cone_.values[f.value];
     if (bits(dtype) != width_ || bits(v.dtype) != width_ || depends_on(f.guard, axis_)) return nullptr;
     const auto at = [&](int64_t element) {
       std::vector<Expr> index;
@@ -105,7 +105,7 @@ struct WordDomain {
   Expr some = 1;                       // holds where an element of the word may take part
   std::vector<std::vector<Expr>> all;  // conditions for each element,
   std::vector<std::vector<Expr>> more; // those that do not follow from `some`
-  std::set<int> axes;                  // that they depend on, the one of the words left out
+  std::set<AxisId> axes;               // that they depend on, the one of the words left out
 };
 
 /// Of the conditions of a domain `axis` = words * k + i: each holds for some element where it holds
@@ -122,8 +122,8 @@ WordDomain word_domain(Nests& nests, const Stage& stage, const ConeAxis& axis, E
     refuse("the domain of stage {} is found through indices from memory", stage.name);
   std::vector<Expr> some;
   for (Expr condition : conditions) {
-    for (int a : stage.axes)
-      if (const Expr symbol = nests.cone.axes[size_t(a)].symbol;
+    for (AxisId a : stage.axes)
+      if (const Expr symbol = nests.cone.axes[a].symbol;
           symbol != axis.symbol && symbol.is_symbol() && depends_on(condition, symbol))
         out.axes.insert(a);
     std::optional<Expr> rises;
@@ -180,7 +180,7 @@ FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, con
 /// A value at axes of its own, all of its elements, and where a sum reads it.
 struct WholeValue {
   FormulaRef element;
-  std::vector<int> axes;
+  std::vector<AxisId> axes;
   std::vector<Expr> index; // by those axes
   Expr guard = 1;
 };
@@ -189,7 +189,7 @@ struct WholeValue {
 bool is_value_along(const Nests& nests, const FormulaRef& f, const ConeAxis& axis) {
   const FormulaLoad* load = load_of(*f);
   if (!load || depends_on(load->guard, axis.symbol)) return false;
-  const ConeValue& value = nests.cone.values[size_t(load->value)];
+  const ConeValue& value = nests.cone.values[load->value];
   const auto depending =
       std::ranges::count_if(load->index, [&](Expr e) { return depends_on(e, axis.symbol); });
   return f->dtype == value.dtype && depending == 1 && std::ranges::count(load->index, axis.symbol) == 1 &&
@@ -203,19 +203,18 @@ WholeValue whole_value(Nests& nests, const FormulaRef& operand, const std::strin
   WholeValue out{nullptr, {}, {}, f.guard};
   std::vector<Expr> own;
   for (size_t d = 0; d < f.index.size(); d++) {
-    const Expr e = f.index[d], extent = nests.cone.values[size_t(f.value)].shape[d];
+    const Expr e = f.index[d], extent = nests.cone.values[f.value].shape[d];
     if (e == axis.symbol) {
       own.push_back(e);
       out.axes.push_back(
-          int(std::ranges::find(nests.cone.axes, axis.name, &ConeAxis::name) - nests.cone.axes.begin()));
+          AxisId(std::ranges::find(nests.cone.axes, axis.name, &ConeAxis::name) - nests.cone.axes.begin()));
     } else if (extent.is_constant(1)) {
       own.push_back(0);
       continue;
     } else {
       const std::string dim = nests.free_name(fmt::format("{}_{}", name, d));
       own.push_back(Expr::symbol(dim, {0, extent.value() - 1}));
-      out.axes.push_back(int(nests.cone.axes.size()));
-      nests.cone.axes.push_back({dim, extent, own.back()});
+      out.axes.push_back(nests.cone.axes.add({dim, extent, own.back()}));
     }
     out.index.push_back(e);
   }
@@ -227,20 +226,20 @@ WholeValue whole_value(Nests& nests, const FormulaRef& operand, const std::strin
 /// axes of the domain has zeros outside of it; what reads nothing that the kernel makes comes
 /// before the loops of a cascade. `words_first`: as the first dimension. `word`: where the operand lies
 /// in words, one of them.
-FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what, const FormulaRef& operand,
-                  const FormulaRef& word, const ConeAxis& axis, int words_axis, bool words_first,
-                  const WordDomain& domain, const Unit& unit) {
+FormulaRef copied(Nests& nests, StageId stage, const std::string& name, WordsOf what,
+                  const FormulaRef& operand, const FormulaRef& word, const ConeAxis& axis, AxisId words_axis,
+                  bool words_first, const WordDomain& domain, const Unit& unit) {
   for (auto& other : nests.cone.values)
     if (other.name == name) refuse("the name {} belongs to a value already", name);
-  const ConeAxis words = nests.cone.axes[size_t(words_axis)];
+  const ConeAxis words = nests.cone.axes[words_axis];
   std::optional<WholeValue> whole;
   if (what == WordsOf::values) whole = whole_value(nests, operand, name, axis);
   const FormulaRef& f = whole ? whole->element : operand;
   // Dimensions in the order of the first load that has them.
-  std::vector<int> dims = whole ? whole->axes : std::vector<int>();
+  std::vector<AxisId> dims = whole ? whole->axes : std::vector<AxisId>();
   const auto note = [&](Expr e) {
-    for (int a : nests.cone.stages[size_t(stage)].axes)
-      if (nests.cone.axes[size_t(a)].symbol.is_symbol() && depends_on(e, nests.cone.axes[size_t(a)].symbol) &&
+    for (AxisId a : nests.cone.stages[stage].axes)
+      if (nests.cone.axes[a].symbol.is_symbol() && depends_on(e, nests.cone.axes[a].symbol) &&
           !contains(dims, a))
         dims.push_back(a);
   };
@@ -250,13 +249,12 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what
     note(guard_of(part));
   });
   if (words_first && !whole)
-    std::ranges::stable_partition(dims,
-                                  [&](int a) { return nests.cone.axes[size_t(a)].symbol == axis.symbol; });
+    std::ranges::stable_partition(dims, [&](AxisId a) { return nests.cone.axes[a].symbol == axis.symbol; });
   const bool inside_domain = !whole && !domain.some.is_constant(1) &&
-                             std::ranges::all_of(domain.axes, [&](int a) { return contains(dims, a); });
+                             std::ranges::all_of(domain.axes, [&](AxisId a) { return contains(dims, a); });
   bool of_kernel = false;
   visit_loads(f, [&](const FormulaLoad& part) {
-    of_kernel |= nests.cone.values[size_t(part.value)].role != ValueRole::input;
+    of_kernel |= nests.cone.values[part.value].role != ValueRole::input;
   });
   std::vector<FormulaRef> elements;
   for (int i = 0; i < unit.k; i++) {
@@ -283,9 +281,9 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what
   Stage stage_of_copy;
   stage_of_copy.name = nests.free_stage_name(name);
   if (inside_domain) stage_of_copy.domain = domain.some;
-  for (int d : dims) {
-    const int a = nests.cone.axes[size_t(d)].symbol == axis.symbol ? words_axis : d;
-    const ConeAxis& of = nests.cone.axes[size_t(a)];
+  for (AxisId d : dims) {
+    const AxisId a = nests.cone.axes[d].symbol == axis.symbol ? words_axis : d;
+    const ConeAxis& of = nests.cone.axes[a];
     value.shape.push_back(of.extent);
     value.axes.push_back(a);
     part.index.push_back(of.symbol);
@@ -301,8 +299,8 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, WordsOf what
   }
   stage_of_copy.components.push_back(std::move(part));
   StageNest nest = nests.fresh(stage_of_copy);
-  const bool first = nests.stages[size_t(stage)].cascade != 0 && !of_kernel;
-  nests.insert_stage(first ? 0 : stage, std::move(stage_of_copy), std::move(nest));
+  const bool first = nests.stages[stage].cascade != 0 && !of_kernel;
+  nests.insert_stage(first ? StageId(0) : stage, std::move(stage_of_copy), std::move(nest));
   return inside_domain ? load : masked(load, domain, unit);
 }
 
@@ -340,7 +338,7 @@ std::optional<WordLoops> word_loops(const StageNest& nest, const ConeAxis& axis,
 std::optional<Expr> columns_of(const Cone& cone, const Stage& stage) {
   std::optional<Expr> columns;
   for (const Component& c : stage.components)
-    if (c.out >= 0 && !c.index.empty() && plain_axis(cone, c.index.back())) columns = c.index.back();
+    if (c.out && !c.index.empty() && plain_axis(cone, c.index.back())) columns = c.index.back();
   return columns;
 }
 
@@ -357,15 +355,15 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   const Unit* unit = find_lane_unit(tiles ? described->lane_unit : unit_name);
   if (!unit) refuse("there is no dot instruction {}", unit_name);
   if (tiles && (copies.size() != 1 || of == WordsOf::values)) refuse("{} reads one copy in words", unit_name);
-  int s = nests.stage(stage_name);
-  Stage stage = nests.cone.stages[size_t(s)];
-  StageNest& nest = nests.stages[size_t(s)];
+  StageId s = nests.stage(stage_name);
+  Stage stage = nests.cone.stages[s];
+  StageNest& nest = nests.stages[s];
   if (stage.components.empty()) refuse("stage {} is empty", stage_name);
   Component& fold = stage.components[0];
   for (size_t c = 1; c < stage.components.size(); c++)
     if (!stage.components[c].after) refuse("stage {} computes several things at once", stage_name);
   const DType accumulator = unit->accumulator.dtype;
-  if (nest.rolling >= 0) refuse("stage {} is a scan", stage_name);
+  if (nest.rolling) refuse("stage {} is a scan", stage_name);
   if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator)
     refuse("stage {} is not a sum of {}", stage_name, luminal::to_string(accumulator));
   const FormulaRef body = fold.body;
@@ -382,25 +380,24 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
            luminal::to_string(b->dtype));
 
   // The reduced axis along which both are contiguous, the innermost first.
-  std::vector<int> reduced;
-  for (int axis : stage.axes)
+  std::vector<AxisId> reduced;
+  for (AxisId axis : stage.axes)
     if (!contains(fold.axes, axis)) reduced.push_back(axis);
-  const std::vector<int> holes = holes_of(nests.cone, index_exprs(body));
-  const auto varies_with_holes = [&](int axis) { // elements side by side in the sum may lie anywhere
-    return std::ranges::any_of(holes, [&](int h) {
-      return varies_with(nests.cone, index_exprs(nests.cone.holes[size_t(h)].value),
-                         nests.cone.axes[size_t(axis)].symbol);
+  const std::vector<HoleId> holes = holes_of(nests.cone, index_exprs(body));
+  const auto varies_with_holes = [&](AxisId axis) { // elements side by side in the sum may lie anywhere
+    return std::ranges::any_of(holes, [&](HoleId h) {
+      return varies_with(nests.cone, index_exprs(nests.cone.holes[h].value), nests.cone.axes[axis].symbol);
     });
   };
   // (Words of which the last one would not be full come last.)
-  std::vector<int> order(reduced.rbegin(), reduced.rend());
-  std::ranges::stable_partition(order, [&](int of_sum) {
-    const Expr extent = nests.cone.axes[size_t(of_sum)].extent;
+  std::vector<AxisId> order(reduced.rbegin(), reduced.rend());
+  std::ranges::stable_partition(order, [&](AxisId of_sum) {
+    const Expr extent = nests.cone.axes[of_sum].extent;
     return extent.is_constant() && extent.value() % unit->k == 0;
   });
-  for (const int in_words : order) {
+  for (const AxisId in_words : order) {
     const auto r = size_t(std::ranges::find(reduced, in_words) - reduced.begin());
-    const ConeAxis axis = nests.cone.axes[size_t(in_words)];
+    const ConeAxis axis = nests.cone.axes[in_words];
     if (!axis.extent.is_constant() || varies_with_holes(reduced[r])) continue;
     const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
     if (!loops) continue;
@@ -452,9 +449,9 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     for (FormulaRef* operand : {&x, &y}) {
       if (!*operand || domain.some.is_constant(1)) continue;
       visit_loads(*operand, [&](const FormulaLoad& f) {
-        if (nests.cone.values[size_t(f.value)].role == ValueRole::interior)
-          refuse("{} may not be made outside of the domain of stage {}",
-                 nests.cone.values[size_t(f.value)].name, stage_name);
+        if (nests.cone.values[f.value].role == ValueRole::interior)
+          refuse("{} may not be made outside of the domain of stage {}", nests.cone.values[f.value].name,
+                 stage_name);
       });
       *operand = masked(*operand, domain, *unit);
     }
@@ -475,8 +472,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       if (loops->guard) own.guards[*loops->guard] = {value, words, own.guards[*loops->guard].reduction};
     };
     if (!copies.empty()) {
-      const int position = int(nests.cone.axes.size());
-      nests.cone.axes.push_back({name, words, symbol});
+      const AxisId position = nests.cone.axes.add({name, words, symbol});
       size_t next = 0;
       for (auto& [operand, from] : {std::pair(&x, &a), std::pair(&y, &b)})
         if (!*operand) {
@@ -486,19 +482,19 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       fold.body = formula_user_op(unit->name, accumulator, {formula_constant(accumulator, 0), x, y});
       std::ranges::replace(stage.axes, reduced[r], position);
       stage.domain = domain.some;
-      replace(nests.stages[size_t(s)]);
-      nests.cone.stages[size_t(s)] = std::move(stage);
+      replace(nests.stages[s]);
+      nests.cone.stages[s] = std::move(stage);
       if (tiles) nests.tile_units.insert(unit_name);
       return;
     }
     const auto step = [&](FormulaRef sum, const ExprMap<Expr>& at) {
       return formula_user_op(unit->name, accumulator, {std::move(sum), substitute(x, at), substitute(y, at)});
     };
-    std::vector<int> others = reduced;
+    std::vector<AxisId> others = reduced;
     others.erase(others.begin() + std::ptrdiff_t(r));
     int64_t steps = loops->split || !stage.domain.is_constant(1) ? 1 << 20 : words;
-    for (int other : others) {
-      const Expr along = nests.cone.axes[size_t(other)].extent;
+    for (AxisId other : others) {
+      const Expr along = nests.cone.axes[other].extent;
       if (varies_with_holes(other)) steps = 1 << 20;
       steps = along.is_constant() && steps <= 64 ? steps * along.value() : 1 << 20;
     }
@@ -512,7 +508,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
         int64_t rest = i;
         if (words > 1) at[symbol] = rest % words, rest /= words;
         for (size_t o = others.size(); o-- > 0;) {
-          const ConeAxis& other = nests.cone.axes[size_t(others[o])];
+          const ConeAxis& other = nests.cone.axes[others[o]];
           if (other.symbol.is_symbol()) at[other.symbol] = rest % other.extent.value();
           rest /= other.extent.value();
         }
@@ -525,13 +521,12 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       nest = nests.fresh(stage);
     } else {
       fold.body = step(zero, {});
-      const int position = int(nests.cone.axes.size());
-      nests.cone.axes.push_back({name, words, symbol});
+      const AxisId position = nests.cone.axes.add({name, words, symbol});
       std::ranges::replace(stage.axes, reduced[r], position);
       stage.domain = domain.some;
       replace(nest);
     }
-    nests.cone.stages[size_t(s)] = std::move(stage);
+    nests.cone.stages[s] = std::move(stage);
     return;
   }
   refuse("stage {}: its operands do not lie in words of {} elements along any reduced axis", stage_name,

@@ -16,7 +16,7 @@ void distribute_over_lanes(Nests& nests, const Directive& d) {
   for (size_t i = 1; i < d.words.size(); i++) {
     bool any = false;
     if (d.words[0] != "*") nests.stage(d.words[0]);
-    for (size_t s = 0; s < nests.stages.size(); s++) {
+    for (const StageId s : nests.stages.ids()) {
       const Stage& stage = nests.cone.stages[s];
       StageLoop* loop = nests.stages[s].find(d.words[i]);
       if ((d.words[0] != "*" && stage.name != d.words[0]) || !loop) continue;
@@ -27,8 +27,8 @@ void distribute_over_lanes(Nests& nests, const Directive& d) {
       if (loop->extent.value() < 1 || loop->extent.value() > most_lanes)
         refuse("loop {} has {} trips: a group has between 1 and {} lanes", loop->name, loop->extent.value(),
                most_lanes);
-      for (int a : stage.ordered)
-        if (depends_on_loop(nests.stages[s], nests.cone.axes[size_t(a)].symbol, *loop))
+      for (AxisId a : stage.ordered)
+        if (depends_on_loop(nests.stages[s], nests.cone.axes[a].symbol, *loop))
           refuse("loop {} of stage {} keeps its order and cannot be distributed over lanes", loop->name,
                  stage.name);
       loop->kind = LoopKind::parallel;
@@ -42,10 +42,10 @@ void distribute_over_lanes(Nests& nests, const Directive& d) {
 void group_copy(Nests& nests, const Directive& d) {
   const std::string &stage = d.words[0], &value = d.words[1], &loop = d.words[2];
   const int64_t tiles = d.numbers.empty() ? 1 : d.numbers[0];
-  StageNest& nest = nests.stages[size_t(nests.stage(stage))];
-  const int v = nests.value(value);
+  StageNest& nest = nests.stages[nests.stage(stage)];
+  const ValueId v = nests.value(value);
   if (!nest.find(loop)) refuse("stage {} has no loop {}", stage, loop);
-  if (nests.cone.values[size_t(v)].role == ValueRole::interior)
+  if (nests.cone.values[v].role == ValueRole::interior)
     refuse("{} is made in this kernel: it lies in the group's memory already", value);
   if (!contains(nests.readers(v), nests.stage(stage))) refuse("stage {} does not read {}", stage, value);
   if (tiles < 1 || tiles > most_tiles)
@@ -57,7 +57,7 @@ void group_copy(Nests& nests, const Directive& d) {
 }
 
 void use_lane_unit(Nests& nests, const Directive& d) {
-  StageNest& nest = nests.stages[size_t(nests.stage(d.words[0]))];
+  StageNest& nest = nests.stages[nests.stage(d.words[0])];
   const auto unit = find_unit(d.words[1]);
   if (!unit || unit->lanes == 1) refuse("{} is not a unit of several lanes", d.words[1]);
   const int64_t extents[] = {unit->m, unit->n, unit->k};
@@ -85,7 +85,7 @@ bool in_groups(const Nests& nests) {
 namespace {
 
 /// Loops of one stage: the group's, then those of each lane.
-void check_loops(const Nests& nests, size_t s, const Groups& groups) {
+void check_loops(const Nests& nests, StageId s, const Groups& groups) {
   const Stage& stage = nests.cone.stages[s];
   const StageNest& nest = nests.stages[s];
   bool reduction = false; // a loop of the reduction is open
@@ -107,8 +107,7 @@ void check_loops(const Nests& nests, size_t s, const Groups& groups) {
   for (const Component& c : stage.components) {
     if (c.kind == ComponentKind::scan) refuse("stage {} is a scan: lanes do not take turns", stage.name);
     if (c.kind == ComponentKind::update)
-      refuse("stage {} updates {}: lanes do not take turns", stage.name,
-             nests.cone.values[size_t(c.out)].name);
+      refuse("stage {} updates {}: lanes do not take turns", stage.name, nests.cone.values[c.out].name);
   }
   if (!nest.together.empty())
     refuse("stage {} takes turns with others in loop {}: groups run stages one after the other", stage.name,
@@ -116,7 +115,7 @@ void check_loops(const Nests& nests, size_t s, const Groups& groups) {
 }
 
 /// Lanes that the stage needs; lanes of the reduction are the innermost ones, so that they are neighbours.
-int64_t lanes_of(const Nests& nests, size_t s) {
+int64_t lanes_of(const Nests& nests, StageId s) {
   const Stage& stage = nests.cone.stages[s];
   const StageNest& nest = nests.stages[s];
   int64_t lanes = unit_lanes(nest);
@@ -141,22 +140,22 @@ Groups groups_of(const Nests& nests) {
   const auto of_groups = [](const StageNest& nest) {
     return !nest.loops.empty() && nest.loops[0].kind == LoopKind::parallel && !nest.loops[0].lane;
   };
-  if (of_groups(nests.stages[0])) {
-    const StageLoop& loop = nests.stages[0].loops[0];
+  if (of_groups(nests.stages.front())) {
+    const StageLoop& loop = nests.stages.front().loops[0];
     groups.loop = loop.name, groups.symbol = loop.symbol, groups.extent = loop.extent;
   }
-  for (size_t s = 0; s < nests.stages.size(); s++) {
+  for (const StageId s : nests.stages.ids()) {
     const Stage& stage = nests.cone.stages[s];
     const StageNest& nest = nests.stages[s];
     if (of_groups(nest) == groups.loop.empty())
       refuse("stage {}: its outermost loop is not the loop of the groups of stage {}", stage.name,
-             nests.cone.stages[0].name);
+             nests.cone.stages.front().name);
     if (!groups.loop.empty()) {
       const StageLoop& own = nest.loops[0];
       if (own.level != 0) refuse("stage {}: the loop {} of the groups has level 0", stage.name, own.name);
       if (own.name != groups.loop || own.symbol != groups.symbol || own.extent != groups.extent)
         refuse("stage {}: loop {} is not the loop {} of the groups of stage {}", stage.name, own.name,
-               groups.loop, nests.cone.stages[0].name);
+               groups.loop, nests.cone.stages.front().name);
       if (reduces(nests.cone, stage, nest, own))
         refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
                "independent parts)",

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 namespace luminal::kernel {
-Lowering::Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> lanes)
+Lowering::Lowering(Nests nests, const LowerOptions& options, IdVector<StageId, Lanes> lanes)
     : n_(std::move(nests)), options_(options), lanes_(std::move(lanes)) {
   lanes_.resize(n_.stages.size(), Lanes::masked);
   lane_uses_.resize(n_.stages.size());
@@ -18,14 +18,14 @@ Lowering::Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> 
   places_.resize(n_.cone.values.size());
   levels_.resize(n_.cone.values.size(), nullptr);
   for (bool global : {true, false})
-    for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    for (const ValueId v : n_.cone.values.ids()) {
       const ConeValue& value = n_.cone.values[v];
       if ((value.role != ValueRole::interior) != global) continue;
       Place& place = places_[v];
       place.layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
       place.base.assign(value.shape.size(), 0);
       place.extents = value.shape;
-      if (!global && n_.writer(int(v)) < 0) continue; // inlined or fused away
+      if (!global && !n_.writer(v)) continue; // inlined or fused away
       Buffer buffer;
       buffer.name = value.name;
       buffer.dtype = value.dtype;
@@ -36,7 +36,7 @@ Lowering::Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> 
                                                         : Access::scratch;
       buffer.space = global ? Space::global : Space::local;
       if (!global) buffer.alignment = 64;
-      buffer.streaming = n_.streams.contains(int(v));
+      buffer.streaming = n_.streams.contains(v);
       place.buffer = add_buffer(kernel_, std::move(buffer));
     }
 }
@@ -53,7 +53,7 @@ void Lowering::build_tree() {
     if (storage.level) levels.insert(*storage.level);
   for (auto& [loop, depth] : n_.roles) levels.insert(loop);
   std::vector<TreeNode*> path{root_.get()};
-  for (size_t s = 0; s < n_.stages.size(); s++) {
+  for (const StageId s : n_.stages.ids()) {
     const StageNest& nest = n_.stages[s];
     const std::string& name = n_.cone.stages[s].name;
     if (nest.at.empty()) {
@@ -67,18 +67,18 @@ void Lowering::build_tree() {
     for (size_t i = 1; i < path.size(); i++) { // loops that the stage does not have are joined too
       const StageLoop* own = nest.find(path[i]->loop);
       if (!own) continue;
-      const StageLoop* shared = n_.stages[size_t(path[i]->stage)].find(path[i]->loop);
+      const StageLoop* shared = n_.stages[path[i]->stage].find(path[i]->loop);
       if (nest.loops[d].name != own->name)
         refuse("stage {}: its order does not begin with the loops that it joins ({} comes before {})", name,
                nest.loops[d].name, own->name);
       if (own->symbol != shared->symbol || own->extent != shared->extent || own->kind != shared->kind)
         refuse("stage {}: loop {} is not the loop of that name of stage {}", name, own->name,
-               n_.cone.stages[size_t(path[i]->stage)].name);
+               n_.cone.stages[path[i]->stage].name);
       d++;
     }
     // Loops that later stages of this nest join, that hold storage, or that are split, are shared.
     std::set<std::string> joined = levels;
-    for (size_t t = s + 1; t < n_.stages.size() && !n_.stages[t].at.empty(); t++)
+    for (StageId t = s + 1; t < n_.stages.end_id() && !n_.stages[t].at.empty(); t++)
       joined.insert(n_.stages[t].at);
     size_t last = d;
     for (size_t i = d; i < nest.loops.size(); i++) {
@@ -88,13 +88,13 @@ void Lowering::build_tree() {
     for (; d < last; d++) {
       auto node = std::make_unique<TreeNode>();
       node->loop = nest.loops[d].name;
-      node->stage = int(s);
+      node->stage = s;
       node->parent = path.back();
       path.back()->kids.push_back(std::move(node));
       path.push_back(path.back()->kids.back().get());
     }
     auto leaf = std::make_unique<TreeNode>();
-    leaf->stage = int(s);
+    leaf->stage = s;
     leaf->parent = path.back();
     leaves_[s] = leaf.get();
     path.back()->kids.push_back(std::move(leaf));
@@ -103,29 +103,29 @@ void Lowering::build_tree() {
 }
 
 void Lowering::choose_levels() {
-  for (size_t v = 0; v < n_.cone.values.size(); v++) {
-    if (n_.cone.values[v].role != ValueRole::interior || places_[v].buffer < 0) continue;
-    std::vector<int> users = n_.readers(int(v));
-    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+  for (const ValueId v : n_.cone.values.ids()) {
+    if (n_.cone.values[v].role != ValueRole::interior || !places_[v].buffer) continue;
+    std::vector<StageId> users = n_.readers(v);
+    for (const StageId s : n_.cone.stages.ids())
       for (auto& c : n_.cone.stages[s].components)
-        if (c.out == int(v)) users.push_back(int(s));
+        if (c.out == v) users.push_back(s);
     std::vector<TreeNode*> common = path_to(leaf_of(users[0])->parent);
-    for (int u : users) {
+    for (StageId u : users) {
       auto path = path_to(leaf_of(u)->parent);
       size_t same = 0;
       while (same < common.size() && same < path.size() && common[same] == path[same]) same++;
       common.resize(same);
     }
     // A fold that goes on in an open loop keeps its result outside of that loop.
-    for (int u : users)
-      for (auto& c : n_.cone.stages[size_t(u)].components) {
-        if (c.out != int(v) || c.kind == ComponentKind::map) continue;
+    for (StageId u : users)
+      for (auto& c : n_.cone.stages[u].components) {
+        if (c.out != v || c.kind == ComponentKind::map) continue;
         for (size_t i = 1; i < common.size(); i++) {
-          const StageLoop* loop = n_.stages[size_t(u)].find(common[i]->loop);
+          const StageLoop* loop = n_.stages[u].find(common[i]->loop);
           if (!loop || !loop->symbol.is_symbol()) continue;
           bool own = false, other = false;
-          for (int a : n_.cone.stages[size_t(u)].axes) {
-            if (!depends_on_loop(n_.stages[size_t(u)], n_.cone.axes[size_t(a)].symbol, *loop)) continue;
+          for (AxisId a : n_.cone.stages[u].axes) {
+            if (!depends_on_loop(n_.stages[u], n_.cone.axes[a].symbol, *loop)) continue;
             bool kept = contains(c.axes, a);
             (kept ? own : other) = true;
           }
@@ -145,29 +145,29 @@ void Lowering::choose_levels() {
       level = *found;
     }
     levels_[v] = level;
-    check_level(int(v), level);
+    check_level(v, level);
   }
-  for (size_t v = 0; v < n_.cone.values.size(); v++) {
-    if (n_.cone.values[v].role == ValueRole::input || places_[v].buffer < 0) continue;
-    check_finished(int(v));
-    check_regions(int(v));
+  for (const ValueId v : n_.cone.values.ids()) {
+    if (n_.cone.values[v].role == ValueRole::input || !places_[v].buffer) continue;
+    check_finished(v);
+    check_regions(v);
   }
 }
 
 // ---- walking ----
 
 void Lowering::touch(const Stage& stage, Touched& touched) const {
-  auto shared = [&](int v) {
-    Space space = kernel_.buffers[size_t(places_[size_t(v)].buffer)].space;
+  auto shared = [&](ValueId v) {
+    Space space = kernel_.buffers[places_[v].buffer].space;
     return space == Space::global || space == Space::shared;
   };
   auto read = [&](const FormulaLoad& f) {
-    if (shared(f.value)) touched.reads.insert(places_[size_t(f.value)].buffer);
+    if (shared(f.value)) touched.reads.insert(places_[f.value].buffer);
   };
   visit_loads(stage, read);
-  for (int h : holes_of(n_.cone, stage)) visit_loads(n_.cone.holes[size_t(h)].value, read);
+  for (HoleId h : holes_of(n_.cone, stage)) visit_loads(n_.cone.holes[h].value, read);
   for (auto& c : stage.components)
-    if (c.out >= 0 && shared(c.out)) touched.write(places_[size_t(c.out)].buffer, stage.segment_group);
+    if (c.out && shared(c.out)) touched.write(places_[c.out].buffer, stage.segment_group);
 }
 
 namespace {
@@ -206,7 +206,7 @@ Body Lowering::emit_node(const TreeNode& node, bool in_parallel, Touched& touche
 }
 
 namespace {
-const TreeNode* first_leaf(const TreeNode& node, const std::function<bool(int)>& accept) {
+const TreeNode* first_leaf(const TreeNode& node, const std::function<bool(StageId)>& accept) {
   if (node.is_leaf()) return accept(node.stage) ? &node : nullptr;
   for (auto& kid : node.kids)
     if (auto* found = first_leaf(*kid, accept)) return found;
@@ -220,12 +220,12 @@ bool Lowering::carries(const TreeNode& node, const StageLoop& loop, const Touche
   std::function<void(const TreeNode&)> walk = [&](const TreeNode& n) {
     for (auto& kid : n.kids) walk(*kid);
     if (!n.is_leaf()) return;
-    const StageNest& nest = n_.stages[size_t(n.stage)];
-    for (auto& c : n_.cone.stages[size_t(n.stage)].components) {
-      if (c.out < 0 || !touched.writes.contains(places_[size_t(c.out)].buffer)) continue;
+    const StageNest& nest = n_.stages[n.stage];
+    for (auto& c : n_.cone.stages[n.stage].components) {
+      if (!c.out || !touched.writes.contains(places_[c.out].buffer)) continue;
       bool separate = false;
       bool relived = false; // its storage starts anew in each trip: the same memory
-      for (const TreeNode* p = levels_[size_t(c.out)]; p; p = p->parent) relived |= p == &node;
+      for (const TreeNode* p = levels_[c.out]; p; p = p->parent) relived |= p == &node;
       for (Expr e : c.index)
         for (auto& l : nest.loops)
           separate |= l.name == loop.name && l.symbol.is_symbol() &&
@@ -238,7 +238,7 @@ bool Lowering::carries(const TreeNode& node, const StageLoop& loop, const Touche
 }
 
 Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touched) {
-  const StageNest& nest = n_.stages[size_t(node.stage)];
+  const StageNest& nest = n_.stages[node.stage];
   StageLoop loop = *nest.find(node.loop);
   if (!loop.symbol.is_symbol()) { // one trip
     open_.push_back({loop.name, loop.symbol, 0, 1, 1, loop.kind == LoopKind::parallel, {}});
@@ -255,10 +255,10 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
   std::function<void(const TreeNode&)> walk = [&](const TreeNode& t) {
     for (auto& kid : t.kids) walk(*kid);
     if (!t.is_leaf()) return;
-    const StageNest& own = n_.stages[size_t(t.stage)];
+    const StageNest& own = n_.stages[t.stage];
     const StageLoop* l = own.find(loop.name);
     if (!l) return;
-    Bounds b = bounds(n_.cone.stages[size_t(t.stage)], own, *l);
+    Bounds b = bounds(n_.cone.stages[t.stage], own, *l);
     if (!common)
       common = b;
     else if (common->end != b.end)
@@ -284,9 +284,9 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
       // The copies that the other stages read are made by the producers.
       size_t producers = 0;
       for (auto& kid : node.kids) {
-        bool copy = kid->is_leaf() && n_.cone.stages[size_t(kid->stage)].components.size() == 1 &&
-                    n_.cone.stages[size_t(kid->stage)].components[0].kind == ComponentKind::map &&
-                    n_.cone.stages[size_t(kid->stage)].components[0].body->is<FormulaLoad>();
+        bool copy = kid->is_leaf() && n_.cone.stages[kid->stage].components.size() == 1 &&
+                    n_.cone.stages[kid->stage].components[0].kind == ComponentKind::map &&
+                    n_.cone.stages[kid->stage].components[0].body->is<FormulaLoad>();
         if (!copy) break;
         producers++;
       }
@@ -309,11 +309,10 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
     return kernel::loop(LoopKind::serial, loop.symbol, begin, end, std::move(body));
   };
   if (!n_.predicate_splits.contains(loop.name)) return {part(whole.begin, whole.end)};
-  auto leaf = first_leaf(node, [&](int s) {
-    return n_.stages[size_t(s)].find(loop.name) && domain_range(s, n_.stages[size_t(s)], loop);
-  });
+  auto leaf = first_leaf(
+      node, [&](StageId s) { return n_.stages[s].find(loop.name) && domain_range(s, n_.stages[s], loop); });
   if (!leaf) refuse("predicate_split {}: no stage in it has a domain that ends along it", loop.name);
-  auto r = *domain_range(leaf->stage, n_.stages[size_t(leaf->stage)], loop);
+  auto r = *domain_range(leaf->stage, n_.stages[leaf->stage], loop);
   // Empty tiles are left out, the others are partial, full, partial.
   Expr some_begin = begin_within(max(whole.begin, r.some_begin), loop.extent),
        some_end = max(some_begin, min(whole.end, r.some_end));
@@ -338,24 +337,24 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
   return out;
 }
 
-Body Lowering::emit_leaf(int stage, bool in_parallel, Touched& touched) {
-  const Stage& s = n_.cone.stages[size_t(stage)];
-  const StageNest& nest = n_.stages[size_t(stage)];
+Body Lowering::emit_leaf(StageId stage, bool in_parallel, Touched& touched) {
+  const Stage& s = n_.cone.stages[stage];
+  const StageNest& nest = n_.stages[stage];
   // What other workers can see is written by one of them.
   for (auto& c : s.components) {
-    if (c.out < 0) continue;
-    Space space = kernel_.buffers[size_t(places_[size_t(c.out)].buffer)].space;
+    if (!c.out) continue;
+    Space space = kernel_.buffers[places_[c.out].buffer].space;
     if (space != Space::global && space != Space::shared) continue;
     for (auto& o : open_)
       if (o.parallel && o.symbol.is_symbol() && !nest.find(o.name))
         refuse("stage {} writes {} in the parallel loop {}, which it does not have: all iterations would "
                "write it",
-               s.name, n_.cone.values[size_t(c.out)].name, o.name);
+               s.name, n_.cone.values[c.out].name, o.name);
     if (c.kind == ComponentKind::update)
       for (auto& o : open_)
         if (o.symbol.is_symbol() && !nest.find(o.name))
-          refuse("stage {} would update {} once for each trip of {}", s.name,
-                 n_.cone.values[size_t(c.out)].name, o.name);
+          refuse("stage {} would update {} once for each trip of {}", s.name, n_.cone.values[c.out].name,
+                 o.name);
   }
   touch(s, touched);
   bool parallel_inside = false;

@@ -41,12 +41,12 @@ Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, con
   return b;
 }
 
-std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const StageNest& nest,
+std::optional<Lowering::Interval2> Lowering::domain_range(StageId stage, const StageNest& nest,
                                                           const StageLoop& loop, bool kept) const {
   if (!loop.symbol.is_symbol()) return {};
   Interval2 r{0, loop.extent, 0, loop.extent, {}};
   bool any = false;
-  const Stage& s = n_.cone.stages[size_t(stage)];
+  const Stage& s = n_.cone.stages[stage];
   auto conditions = conjuncts(s.needed);
   bool folds = std::ranges::any_of(s.components, [](auto& c) { return c.kind == ComponentKind::fold; });
   if (!folds || kept || reduces(n_.cone, s, nest, loop))
@@ -92,12 +92,12 @@ std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const Stage
 bool Lowering::splits_level(const std::string& loop) const {
   size_t holders = 0;
   bool results = true;
-  for (size_t s = 0; s < n_.stages.size(); s++) {
+  for (const StageId s : n_.stages.ids()) {
     const StageLoop* l = n_.stages[s].find(loop);
     if (!l) continue;
     if (n_.stages[s].bounds.contains(loop)) return false;
     holders++;
-    results &= !domain_range(int(s), n_.stages[s], *l) && domain_range(int(s), n_.stages[s], *l, true);
+    results &= !domain_range(s, n_.stages[s], *l) && domain_range(s, n_.stages[s], *l, true);
   }
   return holders != 1 || !results;
 }

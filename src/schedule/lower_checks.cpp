@@ -25,7 +25,7 @@ std::vector<TreeNode*> path_to(TreeNode* node) {
 void Lowering::check_turns() {
   // The stages of a cascade take turns: all of them stand in the same loop.
   std::map<int, TreeNode*> turns;
-  for (size_t s = 0; s < n_.stages.size(); s++) {
+  for (const StageId s : n_.stages.ids()) {
     const StageNest& nest = n_.stages[s];
     if (nest.together.empty()) continue;
     TreeNode* p = leaves_[s];
@@ -39,29 +39,29 @@ void Lowering::check_turns() {
              n_.cone.stages[s].name, nest.together);
   }
   // Loops that hold several stages may not be parallel where one of them reduces along them.
-  for (size_t s = 0; s < n_.stages.size(); s++)
+  for (const StageId s : n_.stages.ids())
     for (TreeNode* p = leaves_[s]->parent; p->parent; p = p->parent) {
       const StageLoop* own = n_.stages[s].find(p->loop);
       if (!own || own->kind != LoopKind::parallel || !own->symbol.is_symbol()) continue;
       for (auto& c : n_.cone.stages[s].components)
-        for (int a : n_.cone.stages[s].axes)
+        for (AxisId a : n_.cone.stages[s].axes)
           if (c.kind == ComponentKind::fold && !contains(c.axes, a) &&
-              depends_on_loop(n_.stages[s], n_.cone.axes[size_t(a)].symbol, *own))
+              depends_on_loop(n_.stages[s], n_.cone.axes[a].symbol, *own))
             refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
                    "independent parts)",
                    n_.cone.stages[s].name, own->name);
     }
 }
 
-void Lowering::check_level(int value, TreeNode* level) {
+void Lowering::check_level(ValueId value, TreeNode* level) {
   // Iterations of a parallel loop between the storage and its users may not share elements.
-  const ConeValue& v = n_.cone.values[size_t(value)];
-  for (size_t s = 0; s < n_.cone.stages.size(); s++)
+  const ConeValue& v = n_.cone.values[value];
+  for (const StageId s : n_.cone.stages.ids())
     for (auto& c : n_.cone.stages[s].components) {
       if (c.out != value) continue;
-      for (TreeNode* p = leaf_of(int(s))->parent; p && p != level; p = p->parent) {
+      for (TreeNode* p = leaf_of(s)->parent; p && p != level; p = p->parent) {
         if (!p->parent) continue;
-        const StageLoop* loop = n_.stages[size_t(p->stage)].find(p->loop);
+        const StageLoop* loop = n_.stages[p->stage].find(p->loop);
         if (loop->kind != LoopKind::parallel || !loop->symbol.is_symbol()) continue;
         const StageLoop* own = n_.stages[s].find(p->loop);
         bool separate = false;
@@ -77,22 +77,22 @@ void Lowering::check_level(int value, TreeNode* level) {
 }
 
 /// Nobody reads a fold before it is finished.
-void Lowering::check_finished(int value) {
-  for (size_t w = 0; w < n_.stages.size(); w++)
+void Lowering::check_finished(ValueId value) {
+  for (const StageId w : n_.stages.ids())
     for (auto& c : n_.cone.stages[w].components) {
       if (c.out != value || c.kind != ComponentKind::fold) continue;
-      for (int r : n_.readers(value)) {
-        if (r == int(w)) continue;
-        auto mine = path_to(leaf_of(int(w))->parent), theirs = path_to(leaf_of(r)->parent);
+      for (StageId r : n_.readers(value)) {
+        if (r == w) continue;
+        auto mine = path_to(leaf_of(w)->parent), theirs = path_to(leaf_of(r)->parent);
         const StageNest& nest = n_.stages[w];
         const auto rolls = [&](const StageLoop& l) {
-          return nest.rolling >= 0 && depends_on_loop(nest, n_.cone.axes[size_t(nest.rolling)].symbol, l);
+          return nest.rolling && depends_on_loop(nest, n_.cone.axes[nest.rolling].symbol, l);
         };
         for (const StageLoop& l : nest.loops)
           if (rolls(l) && std::ranges::none_of(
                               mine, [&](TreeNode* p) { return p->loop == l.name && contains(theirs, p); }))
-            refuse("stage {} reads {} outside of the loop {} of stage {}", n_.cone.stages[size_t(r)].name,
-                   n_.cone.values[size_t(value)].name, l.name, n_.cone.stages[w].name);
+            refuse("stage {} reads {} outside of the loop {} of stage {}", n_.cone.stages[r].name,
+                   n_.cone.values[value].name, l.name, n_.cone.stages[w].name);
         bool running = nest.together.empty(); // inside of the loop that a cascade takes turns in
         for (size_t i = 1; i < mine.size() && i < theirs.size() && mine[i] == theirs[i]; i++) {
           if (!running) {
@@ -101,16 +101,16 @@ void Lowering::check_finished(int value) {
           }
           const StageLoop* l = nest.find(mine[i]->loop);
           if (l && l->symbol.is_symbol() && !rolls(*l) && reduces(n_.cone, n_.cone.stages[w], nest, *l))
-            refuse("stage {} would read {} before the fold along {} is finished",
-                   n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name, l->name);
+            refuse("stage {} would read {} before the fold along {} is finished", n_.cone.stages[r].name,
+                   n_.cone.values[value].name, l->name);
         }
       }
     }
 }
 
-Lowering::Region Lowering::region(int stage, const Component& c, size_t d,
+Lowering::Region Lowering::region(StageId stage, const Component& c, size_t d,
                                   const std::set<Expr, ExprLess>& outer) const {
-  const StageNest& nest = n_.stages[size_t(stage)];
+  const StageNest& nest = n_.stages[stage];
   Expr at = substitute(c.index[d], nest.axis_values);
   ExprMap<Expr> low, high;
   bool linear = true;
@@ -122,20 +122,20 @@ Lowering::Region Lowering::region(int stage, const Component& c, size_t d,
   }
   Expr base = substitute(at, low);
   if (linear) return {base, substitute(at, high) - base + 1};
-  const ConeValue& value = n_.cone.values[size_t(c.out)];
+  const ConeValue& value = n_.cone.values[c.out];
   if (base.is_constant(0)) return {base, value.shape[d]};
   Interval range = (at - base).range();
   if (!range.is_bounded() || range.low < 0)
-    refuse("stage {}: {} has no bounded extent there", n_.cone.stages[size_t(stage)].name, value.name);
+    refuse("stage {}: {} has no bounded extent there", n_.cone.stages[stage].name, value.name);
   return {base, range.high + 1};
 }
 
-std::vector<Lowering::Region> Lowering::regions(int stage, int value,
+std::vector<Lowering::Region> Lowering::regions(StageId stage, ValueId value,
                                                 const std::set<Expr, ExprLess>& outer) const {
-  const Stage& writer = n_.cone.stages[size_t(stage)];
+  const Stage& writer = n_.cone.stages[stage];
   std::vector<Region> out;
   size_t components = 0, places = 1;
-  for (size_t d = 0; d < n_.cone.values[size_t(value)].shape.size(); d++) {
+  for (size_t d = 0; d < n_.cone.values[value].shape.size(); d++) {
     std::set<int64_t> at; // constant places of single elements
     std::optional<Region> all;
     components = 0;
@@ -157,42 +157,40 @@ std::vector<Lowering::Region> Lowering::regions(int stage, int value,
     }
     out.push_back(*all);
   }
-  LUMINAL_CHECK(places == 1 || places == components, "{} is written in parts",
-                n_.cone.values[size_t(value)].name);
+  LUMINAL_CHECK(places == 1 || places == components, "{} is written in parts", n_.cone.values[value].name);
   return out;
 }
 
 /// What one trip of shared loops writes may not be asked for outside of that trip.
-void Lowering::check_regions(int value) {
-  for (size_t w = 0; w < n_.stages.size(); w++) {
+void Lowering::check_regions(ValueId value) {
+  for (const StageId w : n_.stages.ids()) {
     const auto& parts = n_.cone.stages[w].components;
     if (std::ranges::any_of(
             parts, [&](const Component& c) { return c.out == value && c.kind != ComponentKind::update; })) {
-      for (int r : n_.readers(value)) {
-        if (r == int(w)) continue;
-        auto mine = path_to(leaf_of(int(w))->parent), theirs = path_to(leaf_of(r)->parent);
+      for (StageId r : n_.readers(value)) {
+        if (r == w) continue;
+        auto mine = path_to(leaf_of(w)->parent), theirs = path_to(leaf_of(r)->parent);
         std::set<Expr, ExprLess> shared;
         std::string inner;
         for (size_t i = 1; i < mine.size() && i < theirs.size() && mine[i] == theirs[i]; i++)
           if (const StageLoop* l = n_.stages[w].find(mine[i]->loop); l && l->symbol.is_symbol())
             shared.insert(l->symbol), inner = l->name;
         if (shared.empty()) continue;
-        const StageNest& nest = n_.stages[size_t(r)];
+        const StageNest& nest = n_.stages[r];
         std::vector<Expr> facts;
         for (auto& g : nest.guards) facts.push_back(lt(g.value, g.limit));
-        const std::vector<Region> all = regions(int(w), value, shared);
+        const std::vector<Region> all = regions(w, value, shared);
         for (size_t d = 0; d < all.size(); d++) {
           const Region& written = all[d];
           if (written.base.is_constant(0) &&
-              prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
+              prove(ge(written.extent, n_.cone.values[value].shape[d])) == Truth::yes)
             continue;
-          visit_loads(n_.cone.stages[size_t(r)], [&](const FormulaLoad& f) {
+          visit_loads(n_.cone.stages[r], [&](const FormulaLoad& f) {
             if (f.value != value) return;
             Expr at = substitute(f.index[d], nest.axis_values) - written.base;
             if (prove(ge(at, 0), facts) != Truth::yes || prove(lt(at, written.extent), facts) != Truth::yes)
-              refuse("stage {} reads {} outside of what {} makes in one trip of {}",
-                     n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name,
-                     n_.cone.stages[w].name, inner);
+              refuse("stage {} reads {} outside of what {} makes in one trip of {}", n_.cone.stages[r].name,
+                     n_.cone.values[value].name, n_.cone.stages[w].name, inner);
           });
         }
       }

@@ -30,16 +30,16 @@ bool is_fold(const Component& c) { return c.kind == ComponentKind::fold; }
 void Lowering::place_in_group(const Groups& groups) {
   std::set<Expr, ExprLess> outer;
   if (groups.symbol.is_symbol()) outer.insert(groups.symbol);
-  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+  for (const ValueId v : n_.cone.values.ids()) {
     const ConeValue& value = n_.cone.values[v];
     Place& place = places_[v];
-    if (value.role != ValueRole::interior || place.buffer < 0) continue;
+    if (value.role != ValueRole::interior || !place.buffer) continue;
     bool first = true;
-    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+    for (const StageId s : n_.cone.stages.ids())
       for (auto& c : n_.cone.stages[s].components) {
-        if (c.out != int(v)) continue;
+        if (c.out != v) continue;
         for (size_t d = 0; d < value.shape.size(); d++) {
-          const auto [base, extent] = region(int(s), c, d, outer);
+          const auto [base, extent] = region(s, c, d, outer);
           if (!first && !proves_equal(place.base[d], base))
             refuse("stages write {} at different places of one group", value.name);
           place.extents[d] = first ? extent : max(place.extents[d], extent);
@@ -51,7 +51,7 @@ void Lowering::place_in_group(const Groups& groups) {
     if (!size.is_constant())
       refuse("the size of {} in loop {} is not constant: {}", value.name,
              groups.loop.empty() ? "root" : groups.loop, luminal::to_string(size));
-    Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
+    Buffer& buffer = kernel_.buffers[place.buffer];
     buffer.space = Space::group;
     buffer.size = size;
     buffer.alignment = 16;
@@ -59,29 +59,28 @@ void Lowering::place_in_group(const Groups& groups) {
 }
 
 /// A group reads of what stages write only what it wrote itself.
-void Lowering::check_in_group(const Groups& groups, int value) {
+void Lowering::check_in_group(const Groups& groups, ValueId value) {
   if (!groups.symbol.is_symbol()) return;
   const std::set<Expr, ExprLess> shared{groups.symbol};
-  for (size_t w = 0; w < n_.stages.size(); w++)
+  for (const StageId w : n_.stages.ids())
     for (auto& c : n_.cone.stages[w].components) {
       if (c.out != value) continue;
-      for (int r : n_.readers(value)) {
-        if (r == int(w)) continue;
-        const StageNest& nest = n_.stages[size_t(r)];
+      for (StageId r : n_.readers(value)) {
+        if (r == w) continue;
+        const StageNest& nest = n_.stages[r];
         std::vector<Expr> facts;
         for (auto& g : nest.guards) facts.push_back(lt(g.value, g.limit));
         for (size_t d = 0; d < c.index.size(); d++) {
-          const Region written = region(int(w), c, d, shared);
+          const Region written = region(w, c, d, shared);
           if (written.base.is_constant(0) &&
-              prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
+              prove(ge(written.extent, n_.cone.values[value].shape[d])) == Truth::yes)
             continue;
-          visit_loads(n_.cone.stages[size_t(r)], [&](const FormulaLoad& f) {
+          visit_loads(n_.cone.stages[r], [&](const FormulaLoad& f) {
             if (f.value != value) return;
             const Expr at = substitute(f.index[d], nest.axis_values) - written.base;
             if (prove(ge(at, 0), facts) != Truth::yes || prove(lt(at, written.extent), facts) != Truth::yes)
-              refuse("stage {} reads {} outside of what {} makes in one trip of {}",
-                     n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name,
-                     n_.cone.stages[w].name, groups.loop);
+              refuse("stage {} reads {} outside of what {} makes in one trip of {}", n_.cone.stages[r].name,
+                     n_.cone.values[value].name, n_.cone.stages[w].name, groups.loop);
           });
         }
       }
@@ -91,19 +90,19 @@ void Lowering::check_in_group(const Groups& groups, int value) {
 Kernel Lowering::run_groups() {
   const Groups groups = groups_of(n_);
   place_in_group(groups);
-  for (size_t v = 0; v < n_.cone.values.size(); v++)
-    if (n_.cone.values[v].role != ValueRole::input && places_[v].buffer >= 0) check_in_group(groups, int(v));
+  for (const ValueId v : n_.cone.values.ids())
+    if (n_.cone.values[v].role != ValueRole::input && places_[v].buffer) check_in_group(groups, v);
   const Expr lane = Expr::symbol(n_.free_name("lane"), {0, groups.lanes - 1});
   open_.push_back({groups.loop, groups.symbol, 0, groups.extent, groups.extent, true, {}, 0});
   Body body;
   std::set<BufferId> read, written; // since the last barrier
-  for (size_t s = 0; s < n_.stages.size(); s++) {
+  for (const StageId s : n_.stages.ids()) {
     std::set<BufferId> reads, writes;
-    const auto note = [&](const FormulaLoad& f) { reads.insert(places_[size_t(f.value)].buffer); };
+    const auto note = [&](const FormulaLoad& f) { reads.insert(places_[f.value].buffer); };
     visit_loads(n_.cone.stages[s], note);
-    for (int h : holes_of(n_.cone, n_.cone.stages[s])) visit_loads(n_.cone.holes[size_t(h)].value, note);
+    for (HoleId h : holes_of(n_.cone, n_.cone.stages[s])) visit_loads(n_.cone.holes[h].value, note);
     for (auto& c : n_.cone.stages[s].components)
-      if (c.out >= 0) writes.insert(places_[size_t(c.out)].buffer);
+      if (c.out) writes.insert(places_[c.out].buffer);
     const auto meets = [](const std::set<BufferId>& a, const std::set<BufferId>& b) {
       return std::ranges::any_of(a, [&](BufferId x) { return b.contains(x); });
     };
@@ -111,7 +110,7 @@ Kernel Lowering::run_groups() {
       body.push_back(barrier(1));
       read.clear(), written.clear();
     }
-    append(body, StageLowering(*this, int(s)).run_in_group(groups, lane));
+    append(body, StageLowering(*this, s).run_in_group(groups, lane));
     read.merge(reads), written.merge(writes);
   }
   open_.pop_back();
@@ -127,9 +126,9 @@ Kernel Lowering::run_groups() {
 // ---- one stage ----
 
 void StageLowering::analyse_group(Expr lane, State& state) {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& nest = l_.n_.stages[stage_];
   state.nest = nest;
-  std::optional<std::vector<int>> axes;
+  std::optional<std::vector<AxisId>> axes;
   for (auto& c : s_.components) {
     if (!is_fold(c)) continue;
     if (axes && *axes != c.axes)
@@ -173,7 +172,7 @@ void StageLowering::analyse_group(Expr lane, State& state) {
   for (const StageLoop& l : nest.loops)
     if (l.block > 0) refuse("stage {}: lanes of a group do not sum loop {} in blocks", s_.name, l.name);
   strides_.assign(state.nest.loops.size(), 0);
-  registers_.assign(s_.components.size(), -1);
+  registers_.assign(s_.components.size(), {});
   if (!folds_) return;
   int64_t size = 1;
   for (size_t i = rest_.size(); i-- > cut_;) {
@@ -197,8 +196,8 @@ void StageLowering::analyse_group(Expr lane, State& state) {
 
 Body StageLowering::run_in_group(const Groups& groups, Expr lane) {
   lane_number_ = lane;
-  int64_t used = unit_lanes(l_.n_.stages[size_t(stage_)]);
-  for (auto& l : l_.n_.stages[size_t(stage_)].loops)
+  int64_t used = unit_lanes(l_.n_.stages[stage_]);
+  for (auto& l : l_.n_.stages[stage_].loops)
     if (l.lane) used *= l.extent.value();
   group_lanes_ = used;
   State state;
@@ -305,7 +304,7 @@ Body StageLowering::group_start(const State& state) {
     Body body;
     bool init = false;
     for (size_t c = 0; c < s_.components.size(); c++) {
-      if (registers_[c] < 0) continue;
+      if (!registers_[c]) continue;
       const Component& part = s_.components[c];
       const ValueRef identity = is_float(part.dtype)
                                     ? kernel::constant(part.dtype, identity_f64(part.op, part.dtype))
@@ -320,7 +319,7 @@ Body StageLowering::group_start(const State& state) {
              for (auto& c : s_.components)
                if (c.init) count_uses(values, c.init);
              for (size_t c = 0; c < s_.components.size(); c++)
-               if (registers_[c] >= 0 && s_.components[c].init)
+               if (registers_[c] && s_.components[c].init)
                  b.push_back(
                      store(registers_[c], accumulator_offset(held), value_of(values, s_.components[c].init)));
              return b;
@@ -350,8 +349,8 @@ Body StageLowering::where_held(State& state, bool body, const Inner& inner) {
     if (state.held[g]) continue;
     // The guards as they were before lanes took the place of loops say what they are about.
     bool reduction = guard.reduction;
-    const Guard& plain = l_.n_.stages[size_t(stage_)].guards[g];
-    for (auto& l : l_.n_.stages[size_t(stage_)].loops)
+    const Guard& plain = l_.n_.stages[stage_].guards[g];
+    for (auto& l : l_.n_.stages[stage_].loops)
       if (l.symbol.is_symbol() && depends_on(plain.value, l.symbol)) reduction |= folds_ && reduces(l);
     if ((!body && reduction) || (whole && !reduction)) continue;
     const Expr holds = lt(guard.value, guard.limit);
@@ -373,7 +372,7 @@ std::vector<ValueRef> StageLowering::combined(Values& values, const std::vector<
   std::vector<ValueRef> both;
   if (s_.monoid) both = combine_states(values, mine, theirs);
   for (size_t c = both.size(); c < mine.size(); c++)
-    both.push_back(registers_[c] < 0 ? nullptr : apply(s_.components[c].op, {mine[c], theirs[c]}));
+    both.push_back(!registers_[c] ? nullptr : apply(s_.components[c].op, {mine[c], theirs[c]}));
   return both;
 }
 
@@ -382,18 +381,18 @@ std::vector<ValueRef> StageLowering::combined(Values& values, const std::vector<
 Body StageLowering::exchange_lanes(const State& state) {
   const size_t count = s_.components.size();
   const int64_t near = std::min<int64_t>(reduced_lanes_, most_exchanging), far = reduced_lanes_ / near;
-  std::vector<BufferId> others(count, -1), parts(count, -1);
+  std::vector<BufferId> others(count), parts(count);
   for (size_t c = 0; c < count; c++) {
-    if (registers_[c] < 0) continue;
+    if (!registers_[c]) continue;
     Buffer b;
-    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".other";
+    b.name = l_.kernel_.buffers[registers_[c]].name + ".other";
     b.space = Space::registers;
     b.access = Access::scratch;
     b.dtype = s_.components[c].dtype;
     b.size = 1;
     others[c] = add_buffer(l_.kernel_, b);
     if (far == 1) continue;
-    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".lanes";
+    b.name = l_.kernel_.buffers[registers_[c]].name + ".lanes";
     b.space = Space::group;
     b.size = group_lanes_ / near;
     b.alignment = 16;
@@ -404,18 +403,17 @@ Body StageLowering::exchange_lanes(const State& state) {
     const auto among = [&](int64_t lanes) {
       for (int64_t h = lanes / 2; h > 0; h /= 2) {
         for (size_t c = 0; c < count; c++)
-          if (registers_[c] >= 0)
-            body.push_back(exchange(others[c], 0, registers_[c], accumulator_offset(in), int(h)));
+          if (registers_[c]) body.push_back(exchange(others[c], 0, registers_[c], accumulator_offset(in), h));
         Values values{&body, &in, {}, {}, std::vector<ValueRef>(count)};
         std::vector<ValueRef> mine(count), theirs(count);
         for (size_t c = 0; c < count; c++) {
-          if (registers_[c] < 0) continue;
+          if (!registers_[c]) continue;
           mine[c] = named(values, accumulator(in, c));
           theirs[c] = named(values, load(l_.kernel_, others[c], 0));
         }
         const std::vector<ValueRef> both = combined(values, mine, theirs);
         for (size_t c = 0; c < count; c++)
-          if (registers_[c] >= 0) body.push_back(store(registers_[c], accumulator_offset(in), both[c]));
+          if (registers_[c]) body.push_back(store(registers_[c], accumulator_offset(in), both[c]));
       }
     };
     among(near);
@@ -423,11 +421,11 @@ Body StageLowering::exchange_lanes(const State& state) {
     const Expr lane = lane_number_, first = floordiv(lane, reduced_lanes_) * far;
     Body own;
     for (size_t c = 0; c < count; c++)
-      if (parts[c] >= 0) own.push_back(store(parts[c], floordiv(lane, near), accumulator(in, c)));
+      if (parts[c]) own.push_back(store(parts[c], floordiv(lane, near), accumulator(in, c)));
     body.push_back(if_then(eq(mod(lane, near), 0), std::move(own)));
     body.push_back(barrier(1));
     for (size_t c = 0; c < count; c++)
-      if (parts[c] >= 0)
+      if (parts[c])
         body.push_back(
             store(registers_[c], accumulator_offset(in), load(l_.kernel_, parts[c], first + mod(lane, far))));
     among(far);
@@ -440,11 +438,11 @@ Body StageLowering::exchange_lanes(const State& state) {
 Body StageLowering::combine_lanes(const State& state) {
   if (std::has_single_bit(uint64_t(reduced_lanes_)) && group_lanes_ % most_exchanging == 0)
     return exchange_lanes(state);
-  std::vector<BufferId> parts(s_.components.size(), -1);
+  std::vector<BufferId> parts(s_.components.size());
   for (size_t c = 0; c < s_.components.size(); c++) {
-    if (registers_[c] < 0) continue;
+    if (!registers_[c]) continue;
     Buffer b;
-    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".lanes";
+    b.name = l_.kernel_.buffers[registers_[c]].name + ".lanes";
     b.space = Space::group;
     b.access = Access::scratch;
     b.dtype = s_.components[c].dtype;
@@ -456,25 +454,25 @@ Body StageLowering::combine_lanes(const State& state) {
   return each_result(cut_, state, [&](State& in) {
     Body body;
     for (size_t c = 0; c < parts.size(); c++)
-      if (parts[c] >= 0) body.push_back(store(parts[c], lane, accumulator(in, c)));
+      if (parts[c]) body.push_back(store(parts[c], lane, accumulator(in, c)));
     body.push_back(barrier(1));
     for (int64_t h = int64_t(std::bit_ceil(uint64_t(reduced_lanes_))) / 2; h > 0; h /= 2) {
       Body step;
       Values values{&step, &in, {}, {}, std::vector<ValueRef>(s_.components.size())};
       std::vector<ValueRef> mine(parts.size()), theirs(parts.size());
       for (size_t c = 0; c < parts.size(); c++) {
-        if (parts[c] < 0) continue;
+        if (!parts[c]) continue;
         mine[c] = named(values, load(l_.kernel_, parts[c], lane));
         theirs[c] = named(values, load(l_.kernel_, parts[c], lane + h));
       }
       const std::vector<ValueRef> both = combined(values, mine, theirs);
       for (size_t c = 0; c < parts.size(); c++)
-        if (parts[c] >= 0) step.push_back(store(parts[c], lane, both[c]));
+        if (parts[c]) step.push_back(store(parts[c], lane, both[c]));
       body.push_back(if_then(lt(place, std::min(h, reduced_lanes_ - h)), std::move(step)));
       body.push_back(barrier(1));
     }
     for (size_t c = 0; c < parts.size(); c++)
-      if (parts[c] >= 0)
+      if (parts[c])
         body.push_back(
             store(registers_[c], accumulator_offset(in), load(l_.kernel_, parts[c], lane - place)));
     body.push_back(barrier(1));

@@ -28,11 +28,14 @@ std::optional<Span> span_of(Expr at, const std::vector<StageLoop>& loops) {
   return Span{base, substitute(at, high) - base + 1};
 }
 
+/// Of all copies into the group's memory.
+constexpr TokenId copies_in_flight(0);
+
 } // namespace
 
 void StageLowering::place_tiles() {
-  for (const GroupCopy& request : l_.n_.stages[size_t(stage_)].group_copies) {
-    const StageLoop& at = *l_.n_.stages[size_t(stage_)].find(request.loop);
+  for (const GroupCopy& request : l_.n_.stages[stage_].group_copies) {
+    const StageLoop& at = *l_.n_.stages[stage_].find(request.loop);
     if (at.lane || at.kind == LoopKind::unrolled)
       refuse("stage {}: lanes do not run the trips of {} together", s_.name, request.loop);
     for (auto& c : s_.components) {
@@ -49,8 +52,8 @@ void StageLowering::place_tiles() {
 
 StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const FormulaLoad& load,
                                                 DType dtype) const {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
-  const ConeValue& value = l_.n_.cone.values[size_t(request.value)];
+  const StageNest& nest = l_.n_.stages[stage_];
+  const ConeValue& value = l_.n_.cone.values[request.value];
   if (dtype != value.dtype || bits(value.dtype) < 8 || value.dtype == DType::boolean)
     refuse("stage {} reads {} as {}: it is not copied", s_.name, value.name, luminal::to_string(dtype));
   if (!holes_of(l_.n_.cone, load.index).empty())
@@ -76,7 +79,7 @@ StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const 
           coefficient_of(at, l.symbol)->is_constant(1))
         last = d;
   }
-  const Layout& global = l_.places_[size_t(request.value)].layout;
+  const Layout& global = l_.places_[request.value].layout;
   const size_t contiguous = global.empty() ? load.index.size() : size_t(global.back().dim);
   if (last == load.index.size() || nest.lane_unit) last = contiguous;
   for (size_t d = 0; d < load.index.size(); d++)
@@ -127,7 +130,7 @@ Body StageLowering::copies(const std::string& loop) const {
     if (tile.loop == loop) append(out, copy(tile, {}, false, begun));
   if (out.empty()) return out;
   out.insert(out.begin(), barrier(1)); // what was there before is read
-  if (begun > 0) out.push_back(async_wait(0, 0));
+  if (begun > 0) out.push_back(async_wait(copies_in_flight, 0));
   out.push_back(barrier(1));
   return out;
 }
@@ -145,7 +148,7 @@ Body StageLowering::ring_body(const StageLoop& loop, Body inside) const {
   const int tiles = ring_of(loop);
   int begun = 0;
   const Body next = ring_copies(loop, loop.symbol + (tiles - 1), begun);
-  Body out{async_wait(0, (tiles - 2) * begun),
+  Body out{async_wait(copies_in_flight, (tiles - 2) * begun),
            barrier(1)}; // the trip's tiles are there, the next place is read
   append(out, next);
   append(out, std::move(inside));
@@ -158,7 +161,7 @@ Body StageLowering::in_ring(const StageLoop& loop, StmtRef whole) const {
   int begun = 0;
   for (int tile = 0; tile + 1 < ring_of(loop); tile++) append(out, ring_copies(loop, tile, begun));
   out.push_back(std::move(whole));
-  out.push_back(async_wait(0, 0));
+  out.push_back(async_wait(copies_in_flight, 0));
   return out;
 }
 
@@ -166,8 +169,8 @@ Body StageLowering::in_ring(const StageLoop& loop, StmtRef whole) const {
 /// and begin at multiples; what lies beyond the end of an axis becomes 0. `at`: another trip than the open
 /// one. `ahead`: asynchronous, `begun` counts the copies of a lane.
 Body StageLowering::copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ahead, int& begun) const {
-  const ConeValue& value = l_.n_.cone.values[size_t(tile.value)];
-  const Place& from = l_.places_[size_t(tile.value)];
+  const ConeValue& value = l_.n_.cone.values[tile.value];
+  const Place& from = l_.places_[tile.value];
   std::vector<Expr> base;
   for (Expr e : tile.place.base) base.push_back(substitute(e, at));
   // Of a trip that may be behind the loop's end, where its symbol's range says nothing.
@@ -226,11 +229,11 @@ Body StageLowering::copy(const GroupTile& tile, const ExprMap<Expr>& at, bool ah
   Body body;
   if (ahead || width > 1) {
     begun += int(m.steps);
-    Buffer& source = l_.kernel_.buffers[size_t(from.buffer)];
+    Buffer& source = l_.kernel_.buffers[from.buffer];
     if (width > 1) source.alignment = std::max(source.alignment, widest_copy); // all that a device allocates
     const Expr here = all ? Expr(1) : lt(m.element, m.total);
     body = {async_copy({tile.place.buffer, m.to, {}}, {from.buffer, m.from, {}},
-                       logical_and(here, m.guard) * width, 0,
+                       logical_and(here, m.guard) * width, copies_in_flight,
                        all && m.guard.is_constant(1) ? Expr(0) : here * width)};
   } else {
     body = {store(tile.place.buffer, m.to, load_as(value.dtype, from.buffer, m.from, m.guard))};

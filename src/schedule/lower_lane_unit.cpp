@@ -22,12 +22,12 @@ struct StageLowering::LaneProduct {
   Expr axes[3];           // symbols of the loops m, n, k
   FormulaRef operands[3]; // a and b, at 1 and 2
   StageNest nest;         // with m, n and k as they were
-  BufferId fragments[3] = {-1, -1, -1};
+  BufferId fragments[3];
   Expr axis(char name) const { return axes[name == 'm' ? 0 : name == 'n' ? 1 : 2]; }
 };
 
 void StageLowering::find_lane_product(State& state) {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& nest = l_.n_.stages[stage_];
   auto p = std::make_shared<LaneProduct>();
   p->unit = *find_unit(nest.lane_unit->unit);
   const std::string* names[] = {&nest.lane_unit->m, &nest.lane_unit->n, &nest.lane_unit->k};
@@ -71,7 +71,7 @@ void StageLowering::check_lane_product() const {
     visit_loads(product_->operands[o], [&](const FormulaLoad& f) {
       if (std::ranges::none_of(tiles_, [&](auto& t) { return t.value == f.value && t.index == f.index; }))
         refuse("stage {}: {} reads copies, and {} is not copied", s_.name, product_->unit.name,
-               l_.n_.cone.values[size_t(f.value)].name);
+               l_.n_.cone.values[f.value].name);
     });
 }
 
@@ -138,7 +138,7 @@ Body StageLowering::unit_steps(const State& state) {
       offset += loops[i]->symbol * size;
       size *= loops[i]->extent.value();
     }
-    if (p.fragments[o] < 0) {
+    if (!p.fragments[o]) {
       Buffer b;
       b.name = s_.name + (o == 1 ? ".a" : ".b");
       b.space = Space::registers;
@@ -181,7 +181,7 @@ Body StageLowering::fragment_word(const State& state, int operand, int64_t w, Ex
     if (plain)
       for (size_t d = 0; d < load->index.size(); d++) {
         const Expr e = value_at(in, load->index[d]);
-        inside.push_back(lt(e, l_.n_.cone.values[size_t(load->value)].shape[d]));
+        inside.push_back(lt(e, l_.n_.cone.values[load->value].shape[d]));
       }
     for (size_t g = 0; g < p.nest.guards.size(); g++) {
       if (state.held[g] || !depends_on(p.nest.guards[g].value, p.axis('k'))) continue;

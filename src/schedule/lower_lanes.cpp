@@ -21,13 +21,13 @@ const StageLoop* StageLowering::lane_end(const State& state, const Guard& guard)
 }
 
 void StageLowering::note_lanes(const State& state, size_t g, Expr lane) const {
-  LaneUse& use = l_.lane_uses_[size_t(stage_)];
+  LaneUse& use = l_.lane_uses_[stage_];
   use.ends.insert(g);
   const Cone& cone = l_.n_.cone;
   // Is the element the stage's own scratch, whatever lane it is?
-  auto inside = [&](int value, const std::vector<Expr>& index) {
-    if (value < 0 || cone.values[size_t(value)].role != ValueRole::interior) return false;
-    const Place& place = l_.places_[size_t(value)];
+  auto inside = [&](ValueId value, const std::vector<Expr>& index) {
+    if (!value || cone.values[value].role != ValueRole::interior) return false;
+    const Place& place = l_.places_[value];
     for (size_t d = 0; d < index.size(); d++) {
       const Expr at = value_at(state, index[d]) - place.base[d];
       if (!depends_on(at, lane)) continue;
@@ -38,7 +38,7 @@ void StageLowering::note_lanes(const State& state, size_t g, Expr lane) const {
   bool own = holes_of(cone, s_).empty();
   for (auto& c : s_.components) {
     own = own && (c.kind == ComponentKind::map || c.kind == ComponentKind::fold);
-    if (c.out < 0) continue;
+    if (!c.out) continue;
     own = own && inside(c.out, c.index);
     use.writes.insert(c.out);
   }
@@ -64,17 +64,16 @@ Body StageLowering::zeros(State state) {
       [&](State& in) {
         Body b;
         for (auto& c : s_.components)
-          b.push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(in, c.out, c.index),
+          b.push_back(store(l_.places_[c.out].buffer, offset_of(in, c.out, c.index),
                             is_float(c.dtype) ? constant(c.dtype, 0) : index(Expr(0), c.dtype)));
         return b;
       });
 }
 
-std::vector<Lanes> Lowering::lanes_that_run() const {
-  const size_t stages = n_.stages.size();
+IdVector<StageId, Lanes> Lowering::lanes_that_run() const {
   // Ends of axes that are not ends of lanes: what a stage leaves out there, others may not read by
   // lane.
-  auto ends = [&](size_t s, const std::function<bool(Expr)>& of_interest) {
+  auto ends = [&](StageId s, const std::function<bool(Expr)>& of_interest) {
     const StageNest& nest = n_.stages[s];
     for (size_t g = 0; g < nest.guards.size(); g++) {
       const Guard& guard = nest.guards[g];
@@ -91,7 +90,7 @@ std::vector<Lanes> Lowering::lanes_that_run() const {
     return false;
   };
   // Does it write all that others may read of the value by lane?
-  auto complete = [&](size_t s, const Component& c) {
+  auto complete = [&](StageId s, const Component& c) {
     const auto dims = lane_dims_.find(c.out);
     if (dims == lane_dims_.end()) return true;
     return !ends(s, [&](Expr loop) {
@@ -100,30 +99,30 @@ std::vector<Lanes> Lowering::lanes_that_run() const {
       });
     });
   };
-  std::vector<Lanes> lanes(stages, Lanes::masked);
-  std::set<int> whole; // values of which every lane is written
-  for (size_t v = 0; v < n_.cone.values.size(); v++)
-    if (n_.cone.values[v].role == ValueRole::interior) whole.insert(int(v));
+  IdVector<StageId, Lanes> lanes(n_.stages.size(), Lanes::masked);
+  std::set<ValueId> whole; // values of which every lane is written
+  for (const ValueId v : n_.cone.values.ids())
+    if (n_.cone.values[v].role == ValueRole::interior) whole.insert(v);
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t s = 0; s < stages; s++) {
+    for (const StageId s : n_.stages.ids()) {
       const LaneUse& use = lane_uses_[s];
       const bool runs = use.runs && std::ranges::includes(whole, use.reads);
       const bool fills = use.fills && !ends(s, [](Expr) { return true; });
       lanes[s] = runs ? Lanes::whole : fills ? Lanes::filled : Lanes::masked;
       for (auto& c : n_.cone.stages[s].components)
-        if (c.out >= 0 && (lanes[s] == Lanes::masked || !complete(s, c))) changed |= whole.erase(c.out) > 0;
+        if (c.out && (lanes[s] == Lanes::masked || !complete(s, c))) changed |= whole.erase(c.out) > 0;
     }
   }
   // Zeros are for somebody who reads them.
-  std::set<int> read;
-  for (size_t s = 0; s < stages; s++) {
+  std::set<ValueId> read;
+  for (const StageId s : n_.stages.ids()) {
     if (lane_uses_[s].ends.empty()) lanes[s] = Lanes::masked;
     if (lanes[s] == Lanes::whole) read.insert(lane_uses_[s].reads.begin(), lane_uses_[s].reads.end());
   }
-  for (size_t s = 0; s < stages; s++)
+  for (const StageId s : n_.stages.ids())
     if (lanes[s] == Lanes::filled &&
-        std::ranges::none_of(lane_uses_[s].writes, [&](int v) { return read.contains(v); }))
+        std::ranges::none_of(lane_uses_[s].writes, [&](ValueId v) { return read.contains(v); }))
       lanes[s] = Lanes::masked;
   return lanes;
 }

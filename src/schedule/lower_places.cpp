@@ -7,7 +7,7 @@
 namespace luminal::kernel {
 
 void Lowering::place_values(const TreeNode& node) {
-  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+  for (const ValueId v : n_.cone.values.ids()) {
     if (levels_[v] != &node) continue;
     const ConeValue& value = n_.cone.values[v];
     Place& place = places_[v];
@@ -15,9 +15,9 @@ void Lowering::place_values(const TreeNode& node) {
     for (auto& o : open_)
       if (o.symbol.is_symbol()) outer.insert(o.symbol);
     bool first = true;
-    for (size_t s = 0; s < n_.cone.stages.size(); s++)
-      if (std::ranges::count(n_.cone.stages[s].components, int(v), &Component::out) > 0) {
-        const std::vector<Region> written = regions(int(s), int(v), outer);
+    for (const StageId s : n_.cone.stages.ids())
+      if (std::ranges::count(n_.cone.stages[s].components, v, &Component::out) > 0) {
+        const std::vector<Region> written = regions(s, v, outer);
         for (size_t d = 0; d < value.shape.size(); d++) {
           auto [base, extent] = written[d];
           // The whole of it: what a tail adds is not stored, and rows keep one distance.
@@ -34,7 +34,7 @@ void Lowering::place_values(const TreeNode& node) {
         }
         first = false;
       }
-    Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
+    Buffer& buffer = kernel_.buffers[place.buffer];
     Expr size = layout_size(place.layout, place.extents);
     for (Expr s : symbols_of(size))
       if (!contains(kernel_.symbols, s))

@@ -57,12 +57,12 @@ Expr StageLowering::condition_at(const State& state, Expr condition) const {
   return value_at(state, condition);
 }
 
-Expr StageLowering::offset_of(const State& state, int value, const std::vector<Expr>& index) const {
-  if (value < 0)
+Expr StageLowering::offset_of(const State& state, ValueId value, const std::vector<Expr>& index) const {
+  if (!value)
     refuse("stage {} keeps its folds in registers alone, and its loops leave them before they are finished",
            s_.name);
-  const Place& place = l_.places_[size_t(value)];
-  LUMINAL_CHECK(place.buffer >= 0, "{} has no storage", l_.n_.cone.values[size_t(value)].name);
+  const Place& place = l_.places_[value];
+  LUMINAL_CHECK(place.buffer, "{} has no storage", l_.n_.cone.values[value].name);
   std::vector<Expr> at;
   for (size_t d = 0; d < index.size(); d++) at.push_back(value_at(state, index[d]) - place.base[d]);
   const Expr offset = layout_offset(place.layout, place.extents, at);
@@ -117,7 +117,7 @@ void StageLowering::count_uses(Values& values, const FormulaRef& formula) {
 
 ValueRef StageLowering::named(Values& values, ValueRef value) {
   if (value->is<Constant>() || value->is<Let>()) return value;
-  int number = l_.kernel_.lets++;
+  const LetId number(l_.kernel_.lets++);
   values.body->push_back(let(number, value));
   return let_value(value->dtype, number);
 }
@@ -134,14 +134,14 @@ ValueRef StageLowering::loaded(const State& state, const FormulaLoad& f, DType d
     return load_as(dtype, tile->place.buffer,
                    layout_offset(tile->place.layout, tile->place.extents, at) + tile->place.slot, guard);
   }
-  const BufferId buffer = l_.places_[size_t(f.value)].buffer;
-  if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)
+  const BufferId buffer = l_.places_[f.value].buffer;
+  if (holds == Truth::unknown && l_.kernel_.buffers[buffer].space == Space::registers)
     refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
-           l_.n_.cone.values[size_t(f.value)].name);
+           l_.n_.cone.values[f.value].name);
   // Words of neighbours along the last dimension, as the directive unit makes them: these have to
   // be contiguous.
-  const ConeValue& value = l_.n_.cone.values[size_t(f.value)];
-  const Layout& layout = l_.places_[size_t(f.value)].layout;
+  const ConeValue& value = l_.n_.cone.values[f.value];
+  const Layout& layout = l_.places_[f.value].layout;
   if (bits(dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
       (layout.empty() || layout.back() != LayoutDim{.dim = int(value.shape.size()) - 1}))
     refuse("stage {} reads {} in words: neighbours along its last dimension are not contiguous", s_.name,
@@ -268,9 +268,9 @@ std::vector<ValueRef> StageLowering::combine_states(Values& values, const std::v
 /// first, which writes it.
 Expr StageLowering::first_of_others(const State& state, const Component& part) const {
   Expr first = 1;
-  for (const int a : s_.axes)
+  for (const AxisId a : s_.axes)
     if (a != s_.scan_axis && !contains(part.axes, a))
-      first = logical_and(first, eq(value_at(state, l_.n_.cone.axes[size_t(a)].symbol), 0));
+      first = logical_and(first, eq(value_at(state, l_.n_.cone.axes[a].symbol), 0));
   return first;
 }
 
@@ -298,8 +298,8 @@ Body StageLowering::point(State& state) {
     auto next = combine_states(values, before, element);
     for (size_t c = 0; c < n; c++) {
       const Component& part = s_.components[c];
-      if (part.kind == ComponentKind::scan && part.out >= 0) {
-        StmtRef prefix = store(l_.places_[size_t(part.out)].buffer, offset_of(state, part.out, part.index),
+      if (part.kind == ComponentKind::scan && part.out) {
+        StmtRef prefix = store(l_.places_[part.out].buffer, offset_of(state, part.out, part.index),
                                s_.scan_exclusive ? before[c] : next[c]);
         const Expr first = first_of_others(state, part);
         body.push_back(first.is_constant(1) ? prefix : if_then(first, {prefix}));
@@ -309,9 +309,9 @@ Body StageLowering::point(State& state) {
   }
   // A result may lie in the place of what another one reads: several are made before one is stored.
   Body stores;
-  std::set<int> written;
+  std::set<ValueId> written;
   for (const Component& c : s_.components)
-    if (c.kind == ComponentKind::map && !c.after && c.out >= 0) written.insert(c.out);
+    if (c.kind == ComponentKind::map && !c.after && c.out) written.insert(c.out);
   const bool several = written.size() > 1;
   for (size_t i = s_.monoid ? size_t(s_.monoid->size()) : 0; i < s_.components.size(); i++) {
     const Component& c = s_.components[i];
@@ -322,11 +322,11 @@ Body StageLowering::point(State& state) {
       bool read_later = false;
       for (size_t j = i + 1; j < s_.components.size(); j++)
         read_later |= !s_.components[j].after && reads_component(s_.components[j].body, int(i));
-      if (read_later || (several && c.out >= 0)) v = named(values, v);
+      if (read_later || (several && c.out)) v = named(values, v);
       values.components[i] = v;
-      if (c.out >= 0)
+      if (c.out)
         (several ? stores : body)
-            .push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(state, c.out, c.index), v));
+            .push_back(store(l_.places_[c.out].buffer, offset_of(state, c.out, c.index), v));
       break;
     }
     case ComponentKind::fold: {
@@ -337,7 +337,7 @@ Body StageLowering::point(State& state) {
     }
     case ComponentKind::scan: LUMINAL_CHECK(false, "a scan without a monoid"); break;
     case ComponentKind::update: {
-      BufferId buffer = l_.places_[size_t(c.out)].buffer;
+      BufferId buffer = l_.places_[c.out].buffer;
       Expr offset = offset_of(state, c.out, c.index);
       ValueRef v = value_of(values, c.body);
       if (!c.set) v = apply(c.op, {load(l_.kernel_, buffer, offset), v});
@@ -369,13 +369,13 @@ Body StageLowering::results(State& state) {
   }
   for (size_t i = 0; i < s_.components.size(); i++) {
     const Component& c = s_.components[i];
-    if (registers_[i] < 0 || c.kind == ComponentKind::scan) continue; // points of a scan store their own
+    if (!registers_[i] || c.kind == ComponentKind::scan) continue; // points of a scan store their own
     ValueRef v;
     if (partial_) {
       // All places of the unrolled reduction loops, in pairs.
       std::vector<int64_t> trips, at;
       for (size_t p = cut_; p < rest_.size(); p++) {
-        const StageLoop& l = l_.n_.stages[size_t(stage_)].loops[rest_[p]];
+        const StageLoop& l = l_.n_.stages[stage_].loops[rest_[p]];
         if (strides_[rest_[p]] != 0 && l.kind == LoopKind::unrolled && reduces(l))
           trips.push_back(l.extent.value());
       }
@@ -402,7 +402,7 @@ Body StageLowering::results(State& state) {
     }
     if (across_) v = reduce_lanes(c.op, v);
     if (combined && c.init && carried_.empty()) v = apply(c.op, {value_of(values, c.init), v});
-    BufferId buffer = c.out >= 0 ? l_.places_[size_t(c.out)].buffer : -1;
+    BufferId buffer = c.out ? l_.places_[c.out].buffer : BufferId();
     if (combined && !carried_.empty()) {
       Expr offset = offset_of(state, c.out, c.index);
       v = named(values, v);
@@ -414,7 +414,7 @@ Body StageLowering::results(State& state) {
     }
     if (after) v = named(values, v);
     values.components[i] = v;
-    if (c.out >= 0) body.push_back(store(buffer, offset_of(state, c.out, c.index), v));
+    if (c.out) body.push_back(store(buffer, offset_of(state, c.out, c.index), v));
   }
   if (!after) return body;
   Body epilogue;
@@ -426,8 +426,7 @@ Body StageLowering::results(State& state) {
     for (size_t j = i + 1; j < s_.components.size(); j++)
       if (reads_component(s_.components[j].body, int(i))) v = named(values, v);
     values.components[i] = v;
-    if (c.out >= 0)
-      epilogue.push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(state, c.out, c.index), v));
+    if (c.out) epilogue.push_back(store(l_.places_[c.out].buffer, offset_of(state, c.out, c.index), v));
   }
   if (carried_.empty())
     append(body, std::move(epilogue));

@@ -12,20 +12,19 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
   // Of stages that lack the loop, by the first one that has it.
   const auto& stages = l_.n_.stages;
   const auto has_loop = [&](const StageNest& nest) { return nest.find(loop.name) != nullptr; };
-  if (std::ranges::find_if(stages, has_loop) - stages.begin() != stage_) return out;
-  for (size_t s = 0; s < stages.size(); s++)
+  if (std::ranges::find_if(stages, has_loop) - stages.begin() != stage_.number()) return out;
+  for (const StageId s : stages.ids())
     for (auto& p : stages[s].prefetches)
-      if (p.inner == loop.name && !has_loop(stages[s]))
-        append(out, StageLowering(l_, int(s)).meanwhile(loop, p));
+      if (p.inner == loop.name && !has_loop(stages[s])) append(out, StageLowering(l_, s).meanwhile(loop, p));
   return out;
 }
 
 /// The stage does not have the loop, which runs in p.loop.
 Body StageLowering::meanwhile(const StageLoop& loop, const PrefetchRequest& p) {
-  if (const ConeValue& value = l_.n_.cone.values[size_t(p.value)]; value.role == ValueRole::interior)
+  if (const ConeValue& value = l_.n_.cone.values[p.value]; value.role == ValueRole::interior)
     refuse("prefetch: {} lies in the kernel, {} is not a loop of stage {}", value.name, p.inner, s_.name);
   State state;
-  state.nest = l_.n_.stages[size_t(stage_)];
+  state.nest = l_.n_.stages[stage_];
   state.within = state.nest.guards;
   for (auto& o : l_.open_)
     for (size_t i = 0; i < state.nest.loops.size(); i++) // known here to have one trip
@@ -58,7 +57,7 @@ std::vector<Expr> StageLowering::prefetched_places(const State& state, const Sta
   if (far->name != loop.name && !unopened(state, far->symbol).empty())
     refuse("prefetch: loop {} is not outside of {}", p.loop, p.inner);
   std::vector<Expr> offsets;
-  const ConeValue& value = l_.n_.cone.values[size_t(p.value)];
+  const ConeValue& value = l_.n_.cone.values[p.value];
   const int64_t line = 512 / bits(value.dtype);
   const auto touches = [&](const std::vector<Expr>& index) {
     const Expr offset = offset_of(state, p.value, index);
@@ -87,7 +86,7 @@ std::vector<Expr> StageLowering::prefetched_places(const State& state, const Sta
 
 Body StageLowering::prefetched(const State& state, const StageLoop& loop, const PrefetchRequest& p) {
   Body out;
-  const int64_t line = 512 / bits(l_.n_.cone.values[size_t(p.value)].dtype);
+  const int64_t line = 512 / bits(l_.n_.cone.values[p.value].dtype);
   for (Expr offset : prefetched_places(state, loop, p)) {
     Body here;
     std::vector<const StageLoop*> rows;
@@ -113,7 +112,7 @@ Body StageLowering::prefetched(const State& state, const StageLoop& loop, const 
     State inside = state;
     for (auto* l : rows) inside.opened.insert(l->symbol);
     for (int64_t n = 0; n <= more_lines; n++)
-      here.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at_first(inside, offset + n * line)));
+      here.push_back(prefetch(l_.places_[p.value].buffer, at_first(inside, offset + n * line)));
     for (size_t r = rows.size(); r-- > 0;)
       here = {kernel::loop(LoopKind::unrolled, rows[r]->symbol, 0, rows[r]->extent, std::move(here))};
     append(out, std::move(here));
@@ -135,7 +134,7 @@ Body StageLowering::distributed_over(const State& state, const StageLoop& loop, 
     offset = substitute(offset, {{l->symbol, 0}});
   }
   std::ranges::sort(rows);
-  const int64_t line = 512 / bits(l_.n_.cone.values[size_t(p.value)].dtype);
+  const int64_t line = 512 / bits(l_.n_.cone.values[p.value].dtype);
   int64_t together = 1; // elements from the first to the last of one piece without a gap of a line
   size_t inside = 0;
   for (; inside < rows.size() && rows[inside].first < together + line; inside++)
@@ -166,7 +165,7 @@ Body StageLowering::distributed_over(const State& state, const StageLoop& loop, 
       at = at + mod(place, count) * step;
       place = floordiv(place, count);
     }
-    out.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at));
+    out.push_back(prefetch(l_.places_[p.value].buffer, at));
   }
   return out;
 }

@@ -22,24 +22,24 @@ void shrink(StageNest& nest, std::vector<Guard>& within, size_t position, Expr e
 
 } // namespace
 
-StageLowering::StageLowering(Lowering& lowering, int stage)
-    : l_(lowering), stage_(stage), s_(lowering.n_.cone.stages[size_t(stage)]) {}
+StageLowering::StageLowering(Lowering& lowering, StageId stage)
+    : l_(lowering), stage_(stage), s_(lowering.n_.cone.stages[stage]) {}
 
 bool StageLowering::reduces(const StageLoop& loop) const {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& nest = l_.n_.stages[stage_];
   const StageLoop* own = nest.find(loop.name);
   if (!own) return false;
   return kernel::reduces(l_.n_.cone, s_, nest, *own);
 }
 
 void StageLowering::analyse() {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& nest = l_.n_.stages[stage_];
   int folds = 0;
-  std::optional<std::vector<int>> axes;
+  std::optional<std::vector<AxisId>> axes;
   for (auto& c : s_.components) {
     if (c.kind != ComponentKind::fold && c.kind != ComponentKind::scan) continue;
     folds++;
-    if (axes && *axes != c.axes && s_.scan_axis < 0)
+    if (axes && *axes != c.axes && !s_.scan_axis)
       refuse("stage {}: its components run over different axes; `cascade {} LOOP` makes a stage of each",
              s_.name, s_.name);
     axes = c.axes;
@@ -86,12 +86,12 @@ void StageLowering::analyse() {
         depends_on(luminal::substitute(s_.domain, nest.axis_values), lane->symbol))
       refuse("stage {}: its domain varies along the vector loop {}", s_.name, lane->name);
 
-  if (s_.scan_axis >= 0 && lane)
+  if (s_.scan_axis && lane)
     for (auto& c : s_.components)
-      for (int a : s_.axes)
-        if (!contains(c.axes, a) && depends_on_loop(nest, l_.n_.cone.axes[size_t(a)].symbol, *lane))
+      for (AxisId a : s_.axes)
+        if (!contains(c.axes, a) && depends_on_loop(nest, l_.n_.cone.axes[a].symbol, *lane))
           refuse("stage {}: all lanes of loop {} would write the same result", s_.name, lane->name);
-  if (s_.scan_axis >= 0)
+  if (s_.scan_axis)
     for (size_t i = 0; i < nest.loops.size(); i++) {
       const StageLoop& l = nest.loops[i];
       if (!l.symbol.is_symbol() || !reduces(l)) continue;
@@ -130,7 +130,7 @@ void StageLowering::analyse() {
     strides_[rest_[i]] = size;
     size *= l.extent.value();
   }
-  registers_.assign(s_.components.size(), -1);
+  registers_.assign(s_.components.size(), {});
   if (!folds_) return;
   if (size > 1 << 14) refuse("stage {}: {} accumulators are more than registers can hold", s_.name, size);
   // Lanes beyond the end of a part have no element, but a sum.
@@ -143,7 +143,7 @@ void StageLowering::analyse() {
       bool fold =
           s_.components[c].kind == ComponentKind::fold || s_.components[c].kind == ComponentKind::scan;
       if (!fold) {
-        made.push_back(-1);
+        made.emplace_back();
         continue;
       }
       Buffer b;
@@ -170,7 +170,7 @@ void StageLowering::analyse() {
 
 /// blocked_sum is for plain folds: one loop inside of the register tile, and those outside of it.
 void StageLowering::check_blocks() {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& nest = l_.n_.stages[stage_];
   int inside = 0;
   for (size_t i = 0; i < nest.loops.size(); i++) {
     const StageLoop& l = nest.loops[i];
@@ -243,12 +243,12 @@ bool StageLowering::reduction_guard(const State& state, const Guard& guard) cons
 // ---- outer loops ----
 
 void StageLowering::check_parallel(const StageLoop& loop) const {
-  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const StageNest& nest = l_.n_.stages[stage_];
   for (size_t i = 0; i < rest_.size() && nest.loops[rest_[i]].name != loop.name; i++) {
     const StageLoop& outside = nest.loops[rest_[i]];
     if (!outside.symbol.is_symbol()) continue;
     bool keeps_order = folds_ && reduces(outside);
-    for (int a : s_.ordered) keeps_order |= depends_on_loop(nest, l_.n_.cone.axes[size_t(a)].symbol, outside);
+    for (AxisId a : s_.ordered) keeps_order |= depends_on_loop(nest, l_.n_.cone.axes[a].symbol, outside);
     if (keeps_order)
       refuse("stage {}: parallel loop {} stands inside of {}, whose trips take turns at the same elements",
              s_.name, loop.name, outside.name);
@@ -260,10 +260,10 @@ void StageLowering::check_parallel(const StageLoop& loop) const {
 
 Body StageLowering::run() {
   // A scan over no elements has no results, and backwards no first element either.
-  if (s_.scan_axis >= 0 && l_.n_.cone.axes[size_t(s_.scan_axis)].extent.is_constant(0)) return {};
+  if (s_.scan_axis && l_.n_.cone.axes[s_.scan_axis].extent.is_constant(0)) return {};
   analyse();
   State state;
-  state.nest = l_.n_.stages[size_t(stage_)];
+  state.nest = l_.n_.stages[stage_];
   state.within = state.nest.guards;
   for (auto& g : state.nest.guards) state.held.push_back(prove(lt(g.value, g.limit)) == Truth::yes);
   for (size_t g = 0; g < state.held.size();
@@ -275,8 +275,8 @@ Body StageLowering::run() {
       for (auto& e : o.enforced) enforced |= e.value == guard.value && e.limit == guard.limit;
     if (enforced) state.held[g] = true;
   }
-  if (s_.scan_reverse && s_.scan_axis >= 0) {
-    auto& axis = l_.n_.cone.axes[size_t(s_.scan_axis)];
+  if (s_.scan_reverse && s_.scan_axis) {
+    auto& axis = l_.n_.cone.axes[s_.scan_axis];
     state.nest.axis_values[axis.symbol] = axis.extent - 1 - state.nest.axis_values[axis.symbol];
   }
   // Loops that are open may run on where this stage has ended.
@@ -304,7 +304,7 @@ Body StageLowering::outer(size_t i, State state) {
   if (loop.kind == LoopKind::parallel && loop.symbol.is_symbol()) check_parallel(loop);
   if (!loop.symbol.is_symbol()) return outer(i + 1, std::move(state));
   auto bounds = l_.bounds(s_, state.nest, loop);
-  if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
+  if (l_.n_.stages[stage_].bounds.contains(loop.name))
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
       bounds.begin = begin_within(max(bounds.begin, r->some_begin), loop.extent);
       bounds.end = min(bounds.end, r->some_end);
@@ -435,7 +435,7 @@ Body StageLowering::tails(State state, size_t g) {
   full.held[g] = true;
   if (full_only == Truth::yes) return tails(std::move(full), g + 1);
   if (whole) return where(tails(std::move(full), g + 1));
-  const Lanes lanes = l_.lanes_[size_t(stage_)];
+  const Lanes lanes = l_.lanes_[stage_];
   if (const StageLoop* lane = lane_end(state, guard)) {
     if (lanes == Lanes::whole) {
       full.within[g] = {0, 1};
@@ -533,13 +533,13 @@ Body StageLowering::tile(const State& state) {
 
 Body StageLowering::hole_lets(State& state, const std::vector<Expr>& exprs) {
   Body out;
-  for (int h : holes_of(l_.n_.cone, exprs)) {
+  for (HoleId h : holes_of(l_.n_.cone, exprs)) {
     if (state.holes.contains(h)) continue;
-    const ConeHole& hole = l_.n_.cone.holes[size_t(h)];
+    const ConeHole& hole = l_.n_.cone.holes[h];
     auto indices = index_exprs(hole.value);
     bool ready = true;
     for (Expr e : indices) {
-      for (int inner : holes_of(l_.n_.cone, std::span(&e, 1))) ready &= state.holes.contains(inner);
+      for (HoleId inner : holes_of(l_.n_.cone, std::span(&e, 1))) ready &= state.holes.contains(inner);
       ready &= unopened(state, value_at(state, e)).empty();
     }
     if (!ready) continue;

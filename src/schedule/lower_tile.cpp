@@ -53,7 +53,7 @@ Body StageLowering::invariants(State& state, size_t i) {
       const Expr at = value_at(state, e);
       ok = ok && unopened(state, at).empty() && !guarded(at);
     }
-    for (int h : holes_of(l_.n_.cone, read)) ok = ok && state.holes.contains(h);
+    for (HoleId h : holes_of(l_.n_.cone, read)) ok = ok && state.holes.contains(h);
     for (auto& a : args_of(*f)) ok = is_fixed(a) && ok;
     return fixed[f.get()] = ok;
   };
@@ -172,7 +172,7 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
   }
   const Assumed before = l_.assumed_;
   std::optional<Lowering::Interval2> ragged; // ends of the domain stand apart from what is inside of it
-  const bool bounded = l_.n_.stages[size_t(stage_)].bounds.contains(loop.name);
+  const bool bounded = l_.n_.stages[stage_].bounds.contains(loop.name);
   if (bounded)
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
       begin = begin_within(max(begin, r->some_begin), loop.extent);
@@ -263,7 +263,7 @@ Expr StageLowering::some_result_is_read(const State& state) const {
 /// of remainders too, as the loops have their full extent.
 Body StageLowering::identities(const State& state) {
   State all = state;
-  const StageNest& whole = l_.n_.stages[size_t(stage_)];
+  const StageNest& whole = l_.n_.stages[stage_];
   // (Loops that are open already have one place here.)
   for (size_t i = 0; i < whole.loops.size(); i++)
     if (!state.opened.contains(state.nest.loops[i].symbol)) all.nest.loops[i] = whole.loops[i];
@@ -287,7 +287,7 @@ Body StageLowering::each_accumulator(const State& state,
       [&](State& in) {
         Body b;
         for (size_t c = 0; c < s_.components.size(); c++)
-          if (registers_[c] >= 0) b.push_back(make(c, accumulator_offset(in)));
+          if (registers_[c]) b.push_back(make(c, accumulator_offset(in)));
         return b;
       });
 }
@@ -312,13 +312,13 @@ Body StageLowering::start(const State& state) {
           for (auto& c : s_.components)
             if (c.init) count_uses(values, c.init);
           for (size_t c = 0; c < s_.components.size(); c++) {
-            if (registers_[c] < 0) continue;
+            if (!registers_[c]) continue;
             const Component& part = s_.components[c];
             ValueRef v;
             if (part.init && !reload)
               v = value_of(values, part.init);
             else if (reload)
-              v = load(l_.kernel_, l_.places_[size_t(part.out)].buffer, offset_of(in, part.out, part.index));
+              v = load(l_.kernel_, l_.places_[part.out].buffer, offset_of(in, part.out, part.index));
             else
               v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op, part.dtype))
                                        : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
@@ -329,7 +329,7 @@ Body StageLowering::start(const State& state) {
   };
   if (carried_.empty()) return fill(false);
   for (auto& c : s_.components)
-    if (c.kind == ComponentKind::fold && c.out < 0)
+    if (c.kind == ComponentKind::fold && !c.out)
       refuse("stage {}: a component has no storage to go on from one trip of {} to the next", s_.name,
              luminal::to_string(carried_[0].first));
   Expr first = 1;
@@ -388,7 +388,7 @@ Body StageLowering::reduction(const State& state) {
 }
 
 Body StageLowering::finish(const State& state) {
-  if (s_.scan_axis >= 0) return {}; // each step wrote its results
+  if (s_.scan_axis) return {}; // each step wrote its results
   State s = state;
   for (size_t g = 0; g < s.held.size(); g++)
     if (reduction_guard(s, s.nest.guards[g])) s.held[g] = true;

@@ -13,7 +13,7 @@ inline void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from
 /// The tree of loops that stages share: a leaf is the rest of one stage.
 struct TreeNode {
   std::string loop; // empty: the root, or a leaf
-  int stage = -1;   // a leaf's stage; a loop's first stage, which describes it
+  StageId stage;    // a leaf's stage; a loop's first stage, which describes it
   TreeNode* parent = nullptr;
   std::vector<std::unique_ptr<TreeNode>> kids;
   bool is_leaf() const { return loop.empty() && parent != nullptr; }
@@ -38,7 +38,7 @@ struct OpenLoop {
 
 /// Where a value lies while the loops of its storage level are open.
 struct Place {
-  BufferId buffer = -1;
+  BufferId buffer;
   Layout layout;
   std::vector<Expr> base, extents; // offset = layout of (index - base)
   Expr slot = 0;                   // of a ring
@@ -71,54 +71,55 @@ enum class Lanes : uint8_t { masked, whole, filled };
 
 /// What a stage does with the lanes of vector loops that reach beyond the end of an axis.
 struct LaneUse {
-  std::set<size_t> ends;          // its guards that end inside of lanes alone
-  std::set<int> reads, writes;    // values, by lane
-  bool runs = true, fills = true; // could all lanes run (be filled)?
+  std::set<size_t> ends;           // its guards that end inside of lanes alone
+  std::set<ValueId> reads, writes; // values, by lane
+  bool runs = true, fills = true;  // could all lanes run (be filled)?
 };
 
 class Lowering {
 public:
   /// lanes: of each stage, as lanes_that_run of an earlier run says; empty: masked.
-  Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> lanes = {});
+  Lowering(Nests nests, const LowerOptions& options, IdVector<StageId, Lanes> lanes = {});
   Kernel run();
   /// Of nests that groups of lanes run (lower_group.cpp).
   Kernel run_groups();
   /// After the run, when it is known where values lie.
-  std::vector<Lanes> lanes_that_run() const;
+  IdVector<StageId, Lanes> lanes_that_run() const;
 
 private:
   friend class StageLowering;
   // ---- tree ----
   void build_tree();
-  TreeNode* leaf_of(int stage) const { return leaves_[size_t(stage)]; }
+  TreeNode* leaf_of(StageId stage) const { return leaves_[stage]; }
   void choose_levels();
   // ---- what trees are legal (lower_checks.cpp) ----
   void check_turns();
-  void check_level(int value, TreeNode* node);
-  void check_finished(int value);
-  void check_regions(int value);
+  void check_level(ValueId value, TreeNode* node);
+  void check_finished(ValueId value);
+  void check_regions(ValueId value);
   struct Region {
     Expr base, extent;
   };
   /// Where a component writes dimension `d` while the loops with these symbols are open.
-  Region region(int stage, const Component& component, size_t d, const std::set<Expr, ExprLess>& outer) const;
+  Region region(StageId stage, const Component& component, size_t d,
+                const std::set<Expr, ExprLess>& outer) const;
   /// By dimension, what all components of the stage write of the value together; they write each part of it
   /// once, at constant places (segments STAGE AXIS 2), or there is one of them.
-  std::vector<Region> regions(int stage, int value, const std::set<Expr, ExprLess>& outer) const;
+  std::vector<Region> regions(StageId stage, ValueId value, const std::set<Expr, ExprLess>& outer) const;
   // ---- walking ----
   Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_loop(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_begin, Expr all_end,
                   const std::function<void(std::function<void()>)>& whole_part, Touched& touched);
-  Body emit_leaf(int stage, bool in_parallel, Touched& touched);
+  Body emit_leaf(StageId stage, bool in_parallel, Touched& touched);
   bool carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const;
   void place_values(const TreeNode& node);
   void touch(const Stage& stage, Touched& touched) const;
 
   // ---- groups of lanes (lower_group.cpp) ----
   void place_in_group(const Groups& groups);
-  void check_in_group(const Groups& groups, int value);
+  void check_in_group(const Groups& groups, ValueId value);
 
   // ---- loops ----
   struct Bounds {
@@ -143,7 +144,7 @@ private:
   /// Where along a loop the stage's domain holds for some (for all) points of the loops that are
   /// not open yet. Along a kept loop of a fold nothing may be left out: what it gives is written
   /// all the same; asked for only where `kept`.
-  std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop,
+  std::optional<Interval2> domain_range(StageId stage, const StageNest& nest, const StageLoop& loop,
                                         bool kept = false) const;
   /// Do stages share the trips of a predicate_split? (Else it is a loop of one fold, of its results or
   /// bounded by its domain, which is split inside of the stage.)
@@ -153,23 +154,23 @@ private:
   LowerOptions options_;
   Kernel kernel_;
   std::unique_ptr<TreeNode> root_;
-  std::vector<TreeNode*> leaves_;
-  std::vector<TreeNode*> levels_; // of each interior value
-  std::vector<Place> places_;     // of each value
+  IdVector<StageId, TreeNode*> leaves_;
+  IdVector<ValueId, TreeNode*> levels_; // of each interior value
+  IdVector<ValueId, Place> places_;     // of each value
   std::vector<OpenLoop> open_;
   Assumed assumed_;
-  std::map<int, std::vector<BufferId>> accumulators_; // of each stage, by component
-  std::map<int, std::vector<BufferId>> block_accumulators_;
-  std::vector<Lanes> lanes_; // of each stage
-  std::vector<LaneUse> lane_uses_;
-  std::map<int, std::set<size_t>> lane_dims_; // dimensions of values that are read by lane
+  std::map<StageId, std::vector<BufferId>> accumulators_; // of each stage, by component
+  std::map<StageId, std::vector<BufferId>> block_accumulators_;
+  IdVector<StageId, Lanes> lanes_; // of each stage
+  IdVector<StageId, LaneUse> lane_uses_;
+  std::map<ValueId, std::set<size_t>> lane_dims_; // dimensions of values that are read by lane
 };
 
 /// One stage inside the loops that are open: outer loops, then a tile whose accumulators live in
 /// registers.
 class StageLowering {
 public:
-  StageLowering(Lowering& lowering, int stage);
+  StageLowering(Lowering& lowering, StageId stage);
   Body run();
   /// In a group, by the lane of this number.
   Body run_in_group(const Groups& groups, Expr lane);
@@ -180,7 +181,7 @@ private:
     StageNest nest;
     std::vector<bool> held;          // guards that hold
     std::set<Expr, ExprLess> opened; // loop symbols of this stage that are open here
-    std::set<int> holes;             // index lets of this scope
+    std::set<HoleId> holes;          // index lets of this scope
     Expr lane = 0;                   // symbol of the open vector loop
     std::set<size_t> ended;          // guards that do not hold for whole tiles here
     std::set<size_t> apart;          // unrolled loops of unknown remainders: run one by one around the tile
@@ -234,7 +235,7 @@ private:
   // ---- groups of lanes (lower_group.cpp) ----
   /// A copy in the group's memory of what the stage reads of a value in one trip of a loop.
   struct GroupTile {
-    int value;
+    ValueId value;
     std::string loop;
     std::vector<Expr> index; // of the loads that read it, over axes
     Place place;
@@ -308,7 +309,7 @@ private:
                      const std::vector<ValueRef>& next);
   Expr value_at(const State& state, Expr e) const;             // axes -> loops
   Expr condition_at(const State& state, Expr condition) const; // without what is assumed here
-  Expr offset_of(const State& state, int value, const std::vector<Expr>& index) const;
+  Expr offset_of(const State& state, ValueId value, const std::vector<Expr>& index) const;
   /// Offset of an accumulator; unrolled reduction loops stand at `parts` (in order of the loops) if
   /// given.
   Expr accumulator_offset(const State& state, const std::vector<int64_t>* parts = nullptr) const;
@@ -317,7 +318,7 @@ private:
   std::vector<Expr> exprs_of(bool body, bool after) const;
 
   Lowering& l_;
-  int stage_;
+  StageId stage_;
   const Stage& s_;
   size_t cut_ = 0;           // of rest_: loops before it are outer loops, the others the tile
   std::vector<size_t> rest_; // positions of loops that are not open

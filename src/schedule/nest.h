@@ -39,14 +39,14 @@ struct Guard {
 };
 
 struct PrefetchRequest {
-  int value;
+  ValueId value;
   std::string loop, inner; // each trip of `inner` touches what is needed when `loop` is `distance` further
   int64_t distance;
 };
 
 /// In each trip of `loop` the lanes of a group copy what the stage reads of the value there.
 struct GroupCopy {
-  int value;
+  ValueId value;
   std::string loop;
   int tiles = 1; // that a ring of them has
 };
@@ -68,7 +68,7 @@ struct StageNest {
   std::set<std::string> bounds; // predicate_bound
   std::string together;         // the loop in which the stages of one cascade must run, and
   int cascade = 0;              // the number of the cascade
-  int rolling = -1;             // the axis of a fold whose readers run in the loop along it,
+  AxisId rolling;               // the axis of a fold whose readers run in the loop along it,
   bool behind_readers = false;  // and before it, as they read what an exclusive scan had before the element
   const StageLoop* find(std::string_view name) const;
   StageLoop* find(std::string_view name);
@@ -81,12 +81,12 @@ struct Storage {
 
 struct Nests {
   Cone cone;
-  std::vector<StageNest> stages; // by stage
-  std::vector<Storage> storage;  // by value
+  IdVector<StageId, StageNest> stages;
+  IdVector<ValueId, Storage> storage;
   std::set<std::string> predicate_splits;
-  std::set<int> streams;            // values that are written past the caches
+  std::set<ValueId> streams;        // values that are written past the caches
   std::map<std::string, int> roles; // loop -> depth
-  std::set<int> beyond;             // axes of parts that go beyond the end of the axis that was split
+  std::set<AxisId> beyond;          // axes of parts that go beyond the end of the axis that was split
   /// Conditions of a domain at an element of a word (dot_unit.cpp): the condition that they are
   /// instances of. Parts of a nest begin and end between words.
   std::map<Expr, Expr, ExprLess> instances;
@@ -94,18 +94,18 @@ struct Nests {
   int cascades = 0;
 
   explicit Nests(Cone c);
-  int stage(std::string_view name) const; // ScheduleFailure where there is none
-  int value(std::string_view name) const;
+  StageId stage(std::string_view name) const; // ScheduleFailure where there is none
+  ValueId value(std::string_view name) const;
   StageNest fresh(const Stage& stage) const; // one loop for each axis
   /// Puts a stage in front of stage `before`.
-  int insert_stage(int before, Stage stage, StageNest nest);
-  void erase_stage(int stage);
-  int add_value(ConeValue value);
+  StageId insert_stage(StageId before, Stage stage, StageNest nest);
+  void erase_stage(StageId stage);
+  ValueId add_value(ConeValue value);
   std::string free_name(const std::string& wish) const; // not a value, axis, hole, symbol or loop
   std::string free_stage_name(const std::string& wish) const;
   /// Stages that read the value, ascending.
-  std::vector<int> readers(int value) const;
-  int writer(int value) const; // the last stage that writes it
+  std::vector<StageId> readers(ValueId value) const;
+  StageId writer(ValueId value) const; // the last stage that writes it
 };
 
 /// One directive. Throws ScheduleFailure.
@@ -125,11 +125,11 @@ std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule);
 Kernel with_version(Kernel kernel, Expr condition, Kernel next);
 
 /// The axis that an index expression is, alone.
-std::optional<int> plain_axis(const Cone& cone, Expr e);
+AxisId plain_axis(const Cone& cone, Expr e);
 
 /// Puts a stage of copies in front of stage `before`; refuses one that would read elements that are
 /// not made.
-void insert_copy(Nests& nests, int before, Stage stage);
+void insert_copy(Nests& nests, StageId before, Stage stage);
 
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);

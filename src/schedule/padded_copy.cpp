@@ -11,22 +11,22 @@ namespace {
 struct Read {
   std::vector<Expr> index;
   Expr guard = 1;
-  std::set<int> stages;
+  std::set<StageId> stages;
   DType dtype; ///< of the copy: what all its readers convert the value to
 };
 
 /// A value that is converted to a wider type as it is read.
-bool is_conversion(const Formula& f, int value) {
+bool is_conversion(const Formula& f, ValueId value) {
   const auto* cast = f.as<FormulaCast>();
   const FormulaLoad* load = cast ? load_of(*cast->x) : nullptr;
   return load && load->value == value && bits(f.dtype) >= bits(cast->x->dtype);
 }
 
-Read read_of(const Nests& nests, int value) {
-  const ConeValue& v = nests.cone.values[size_t(value)];
+Read read_of(const Nests& nests, ValueId value) {
+  const ConeValue& v = nests.cone.values[value];
   Read read;
   int loads = 0, conversions = 0;
-  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+  for (const StageId s : nests.cone.stages.ids())
     visit_stage(nests.cone.stages[s], [&](const Formula& f) {
       if (is_conversion(f, value)) {
         conversions += conversions == 0 || read.dtype == f.dtype;
@@ -40,7 +40,7 @@ Read read_of(const Nests& nests, int value) {
       if (!read.stages.empty() && (load->index != read.index || load->guard != read.guard))
         refuse("{} is read at several places", v.name);
       read.index = load->index, read.guard = load->guard;
-      read.stages.insert(int(s));
+      read.stages.insert(s);
     });
   if (read.stages.empty()) refuse("no stage reads {}", v.name);
   if (conversions < loads) read.dtype = v.dtype;
@@ -49,17 +49,17 @@ Read read_of(const Nests& nests, int value) {
 
 /// The axis becomes two in all stages: AXIS.b runs over blocks of so many elements, AXIS.r within
 /// one. Gives the first.
-int cut_axis(Nests& nests, const std::string& name, int64_t size) {
+AxisId cut_axis(Nests& nests, const std::string& name, int64_t size) {
   const auto found = std::ranges::find(nests.cone.axes, name, &ConeAxis::name);
   if (found == nests.cone.axes.end()) refuse("there is no axis {}", name);
-  const int whole = int(found - nests.cone.axes.begin());
+  const AxisId whole(found - nests.cone.axes.begin());
   const Expr extent = found->extent, symbol = found->symbol;
   if (!extent.is_constant() || size < 2 || extent.value() <= size || extent.value() % size)
     refuse("axis {} is not made of several blocks of {} elements", name, size);
   for (auto& hole : nests.cone.holes)
     for (Expr e : index_exprs(hole.value))
       if (depends_on(e, symbol)) refuse("an index that is read from memory varies with {}", name);
-  const int parts[] = {int(nests.cone.axes.size()), int(nests.cone.axes.size()) + 1};
+  const AxisId parts[] = {nests.cone.axes.end_id(), nests.cone.axes.end_id() + 1};
   StageLoop loops[2];
   for (int i : {0, 1}) {
     const int64_t trips = i == 0 ? extent.value() / size : size;
@@ -68,13 +68,13 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
     nests.cone.axes.push_back({part, trips, loops[i].symbol});
   }
   const ExprMap<Expr> map{{symbol, loops[0].symbol * size + loops[1].symbol}};
-  const auto cut = [&](std::vector<int>& axes) {
+  const auto cut = [&](std::vector<AxisId>& axes) {
     const auto at = std::ranges::find(axes, whole);
     if (at == axes.end()) return;
     *at = parts[1];
     axes.insert(at, parts[0]);
   };
-  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+  for (const StageId s : nests.cone.stages.ids()) {
     Stage& stage = nests.cone.stages[s];
     StageNest& nest = nests.stages[s];
     if (!contains(stage.axes, whole)) continue;
@@ -83,8 +83,7 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
                        nest.axis_values.at(symbol) == loop->symbol && nest.guards.empty() &&
                        nest.prefetches.empty();
     if (!fresh) refuse("stage {}: its loops have been changed before {} is cut", stage.name, name);
-    if (!stage.ordered.empty() || stage.scan_axis >= 0)
-      refuse("stage {} keeps the order of its axes", stage.name);
+    if (!stage.ordered.empty() || stage.scan_axis) refuse("stage {} keeps the order of its axes", stage.name);
     *loop = loops[1];
     nest.loops.insert(loop, loops[0]);
     nest.axis_values.erase(symbol);
@@ -93,7 +92,7 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
     cut(stage.axes);
     for (Component& c : stage.components) cut(c.axes), std::ranges::sort(c.axes);
   }
-  for (ConeValue& v : nests.cone.values) std::ranges::replace(v.axes, whole, -1);
+  for (ConeValue& v : nests.cone.values) std::ranges::replace(v.axes, whole, AxisId());
   return parts[0];
 }
 
@@ -101,18 +100,18 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
 
 void padded_copy(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis,
                  int64_t size) {
-  const int v = nests.value(value);
+  const ValueId v = nests.value(value);
   std::optional<ConeAxis> block;
-  int block_axis = -1;
-  if (!axis.empty()) block_axis = cut_axis(nests, axis, size), block = nests.cone.axes[size_t(block_axis)];
+  AxisId block_axis;
+  if (!axis.empty()) block_axis = cut_axis(nests, axis, size), block = nests.cone.axes[block_axis];
   const Read read = read_of(nests, v);
-  ConeValue c = nests.cone.values[size_t(v)];
+  ConeValue c = nests.cone.values[v];
   const DType dtype = c.dtype;
   c.dtype = read.dtype;
   c.name = copy;
   c.role = ValueRole::interior;
   c.layout.clear();
-  c.axes.assign(c.shape.size(), -1);
+  c.axes.assign(c.shape.size(), AxisId());
   Stage stage;
   stage.name = nests.free_stage_name(copy);
   Component part;
@@ -120,7 +119,7 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
   std::vector<Expr> from, at; // where the copy reads, and where it is read
   Expr guard = read.guard;
   std::vector<Expr> own; // symbols of the copy's axes
-  std::set<int> taken;
+  std::set<AxisId> taken;
   bool in_blocks = false;
   for (size_t d = 0; d < c.shape.size(); d++) {
     // Where the block begins, and how far from there.
@@ -138,10 +137,10 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
       from.push_back(e), at.push_back(0), part.index.push_back(0);
       continue;
     }
-    int own_axis = begin.is_constant(0) ? plain_axis(nests.cone, e).value_or(-1) : -1;
-    if (own_axis >= 0 && !taken.insert(own_axis).second) refuse("{} is read along a diagonal", value);
-    if (own_axis >= 0) {
-      c.shape[d] = nests.cone.axes[size_t(own_axis)].extent;
+    AxisId own_axis = begin.is_constant(0) ? plain_axis(nests.cone, e) : AxisId();
+    if (own_axis && !taken.insert(own_axis).second) refuse("{} is read along a diagonal", value);
+    if (own_axis) {
+      c.shape[d] = nests.cone.axes[own_axis].extent;
       from.push_back(e), at.push_back(e);
     } else {
       const Interval range = e.range();
@@ -166,13 +165,12 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
       // Places between those that are read may lie anywhere.
       const Expr place = inside + begin;
       guard = logical_and(guard, logical_and(ge(place, 0), lt(place, whole)));
-      own_axis = int(nests.cone.axes.size());
-      nests.cone.axes.push_back({name, range.high - range.low + 1, symbol});
+      own_axis = nests.cone.axes.add({name, range.high - range.low + 1, symbol});
       c.shape[d] = range.high - range.low + 1;
       from.push_back(place), at.push_back(step > 0 ? e - range.low : range.high - e);
     }
     c.axes[d] = own_axis;
-    part.index.push_back(nests.cone.axes[size_t(own_axis)].symbol);
+    part.index.push_back(nests.cone.axes[own_axis].symbol);
     own.push_back(part.index.back());
     stage.axes.push_back(own_axis);
   }
@@ -187,20 +185,20 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
   }
   for (Expr s : symbols_of(guard))
     if (!contains(own, s)) refuse("{}: whether it is read does not depend on the place in it alone", value);
-  const int made = nests.add_value(c);
+  const ValueId made = nests.add_value(c);
   part.out = made;
   part.axes = stage.axes;
   std::ranges::sort(part.axes);
   part.body = formula_load(v, dtype, from, guard);
   if (c.dtype != dtype) part.body = formula_cast(c.dtype, part.body);
   stage.components.push_back(part);
-  for (int s : read.stages) {
+  for (StageId s : read.stages) {
     FormulaRewriter rewriter([&](const FormulaRef& f) {
       const FormulaLoad* load = load_of(*f);
       const bool whole = c.dtype == dtype ? load && load->value == v : is_conversion(*f, v);
       return whole ? formula_load(made, c.dtype, at) : f;
     });
-    rewrite_stage(nests.cone.stages[size_t(s)], [&](const FormulaRef& f) { return rewriter(f); });
+    rewrite_stage(nests.cone.stages[s], [&](const FormulaRef& f) { return rewriter(f); });
   }
   insert_copy(nests, *read.stages.begin(), std::move(stage));
 }

@@ -112,39 +112,38 @@ std::vector<int64_t> segment_ends(const Stage& stage, const ConeAxis& axis, bool
 namespace {
 
 /// The axis of a stage whose loops are as they were made.
-int axis_to_cut(const Nests& nests, int s, const std::string& axis_name) {
-  const Stage& whole = nests.cone.stages[size_t(s)];
+AxisId axis_to_cut(const Nests& nests, StageId s, const std::string& axis_name) {
+  const Stage& whole = nests.cone.stages[s];
   const auto a =
-      std::ranges::find_if(whole.axes, [&](int i) { return nests.cone.axes[size_t(i)].name == axis_name; });
+      std::ranges::find_if(whole.axes, [&](AxisId i) { return nests.cone.axes[i].name == axis_name; });
   if (a == whole.axes.end()) refuse("stage {} has no axis {}", whole.name, axis_name);
-  if (!whole.ordered.empty() || whole.scan_axis >= 0)
-    refuse("stage {} keeps the order of its axes", whole.name);
-  const StageNest fresh = nests.fresh(whole), &nest = nests.stages[size_t(s)];
+  if (!whole.ordered.empty() || whole.scan_axis) refuse("stage {} keeps the order of its axes", whole.name);
+  const StageNest fresh = nests.fresh(whole), &nest = nests.stages[s];
   if (nest.loops.size() != fresh.loops.size() || !nest.guards.empty() || !nest.prefetches.empty() ||
       !std::ranges::equal(nest.loops, fresh.loops, [](auto& l, auto& r) {
         return l.name == r.name && l.symbol == r.symbol && l.kind == r.kind;
       }))
     refuse("stage {}: its loops have been changed before its axes are cut", whole.name);
-  const Expr symbol = nests.cone.axes[size_t(*a)].symbol;
-  for (int h : holes_of(nests.cone, whole))
-    for (Expr e : index_exprs(nests.cone.holes[size_t(h)].value))
+  const Expr symbol = nests.cone.axes[*a].symbol;
+  for (HoleId h : holes_of(nests.cone, whole))
+    for (Expr e : index_exprs(nests.cone.holes[h].value))
       if (depends_on(e, symbol)) refuse("an index that is read from memory varies with {}", axis_name);
   return *a;
 }
 
 /// One stage for each part of the axis, over an axis of its own.
-void cut_at(Nests& nests, int s, int a, const std::vector<int64_t>& ends) {
-  const Stage whole = nests.cone.stages[size_t(s)];
+void cut_at(Nests& nests, StageId s, AxisId a, const std::vector<int64_t>& ends) {
+  const Stage whole = nests.cone.stages[s];
   const size_t position = size_t(std::ranges::find(whole.axes, a) - whole.axes.begin());
-  const ConeAxis axis = nests.cone.axes[size_t(a)];
-  const std::string at = nests.stages[size_t(s)].at;
+  const ConeAxis axis = nests.cone.axes[a];
+  const std::string at = nests.stages[s].at;
   int group = whole.segment_group;
   for (const Stage& other : nests.cone.stages) group = std::max(group, other.segment_group + 1);
   if (whole.segment_group > 0) group = whole.segment_group;
   for (const Component& c : whole.components)
-    if (c.out >= 0)
-      for (int& of : nests.cone.values[size_t(c.out)].axes)
-        if (of == a) of = -1;
+    if (c.out)
+      for (AxisId& of : nests.cone.values[c.out].axes)
+        if (of == a) of = {};
   nests.erase_stage(s);
   int64_t begin = 0;
   for (size_t i = 0; i < ends.size(); i++) {
@@ -154,8 +153,7 @@ void cut_at(Nests& nests, int s, int a, const std::vector<int64_t>& ends) {
     const std::string part = nests.free_name(fmt::format("{}.p{}", axis.name, i));
     const int64_t extent = ends[i] - begin;
     const Expr symbol = Expr::symbol(part, trips(extent));
-    nests.cone.axes.push_back({part, extent, symbol});
-    const int number = int(nests.cone.axes.size()) - 1;
+    const AxisId number = nests.cone.axes.add({part, extent, symbol});
     substitute_stage(segment, {{axis.symbol, extent == 1 ? Expr(begin) : symbol + begin}});
     FormulaRewriter simpler(without_choices);
     rewrite_stage(segment, [&](const FormulaRef& f) { return simpler(f); });
@@ -200,21 +198,20 @@ private:
 };
 
 /// One stage whose components are the parts of the axis, of so many elements each.
-void one_body(Nests& nests, int s, int a, int64_t length) {
-  const Stage whole = nests.cone.stages[size_t(s)];
-  const ConeAxis axis = nests.cone.axes[size_t(a)];
+void one_body(Nests& nests, StageId s, AxisId a, int64_t length) {
+  const Stage whole = nests.cone.stages[s];
+  const ConeAxis axis = nests.cone.axes[a];
   for (Expr e : {whole.domain, whole.needed})
     if (depends_on(e, axis.symbol)) refuse("stage {} is not for all of {}", whole.name, axis.name);
   Expr within = 0; // a part
-  int number = -1;
+  AxisId number;
   if (length > 1) {
     const std::string name = nests.free_name(axis.name + ".part");
     within = Expr::symbol(name, trips(length));
-    number = int(nests.cone.axes.size());
-    nests.cone.axes.push_back({name, length, within});
+    number = nests.cone.axes.add({name, length, within});
   }
-  const auto in_part = [&](std::vector<int>& axes) {
-    if (number < 0)
+  const auto in_part = [&](std::vector<AxisId>& axes) {
+    if (!number)
       std::erase(axes, a);
     else
       std::ranges::replace(axes, a, number);
@@ -239,10 +236,10 @@ void one_body(Nests& nests, int s, int a, int64_t length) {
     }
   }
   for (const Component& c : whole.components)
-    if (c.out >= 0)
-      for (int& of : nests.cone.values[size_t(c.out)].axes)
-        if (of == a) of = -1;
-  const std::string at = nests.stages[size_t(s)].at;
+    if (c.out)
+      for (AxisId& of : nests.cone.values[c.out].axes)
+        if (of == a) of = {};
+  const std::string at = nests.stages[s].at;
   nests.erase_stage(s);
   StageNest own = nests.fresh(joint);
   own.at = at;
@@ -252,13 +249,13 @@ void one_body(Nests& nests, int s, int a, int64_t length) {
 } // namespace
 
 void segments(Nests& nests, const std::string& name, const std::string& axis_name, SegmentEnds at) {
-  const int s = nests.stage(name);
-  const Stage& whole = nests.cone.stages[size_t(s)];
+  const StageId s = nests.stage(name);
+  const Stage& whole = nests.cone.stages[s];
   for (const Component& c : whole.components)
     if (c.kind != ComponentKind::map || c.after)
       refuse("stage {} does not only map: its axes stay whole", name);
-  const int a = axis_to_cut(nests, s, axis_name);
-  const ConeAxis& axis = nests.cone.axes[size_t(a)];
+  const AxisId a = axis_to_cut(nests, s, axis_name);
+  const ConeAxis& axis = nests.cone.axes[a];
   const std::vector<int64_t> ends = segment_ends(whole, axis, at != SegmentEnds::changes);
   if (ends.empty()) refuse("stage {}: nothing changes along {}", name, axis_name);
   if (at != SegmentEnds::elements) return cut_at(nests, s, a, ends);
@@ -270,12 +267,13 @@ void segments(Nests& nests, const std::string& name, const std::string& axis_nam
 }
 
 void split_at(Nests& nests, const std::string& name, const std::string& axis_name, int64_t count) {
-  const int s = nests.stage(name), a = axis_to_cut(nests, s, axis_name);
-  const Stage& whole = nests.cone.stages[size_t(s)];
-  const Expr extent = nests.cone.axes[size_t(a)].extent;
+  const StageId s = nests.stage(name);
+  const AxisId a = axis_to_cut(nests, s, axis_name);
+  const Stage& whole = nests.cone.stages[s];
+  const Expr extent = nests.cone.axes[a].extent;
   if (!extent.is_constant() || count < 1 || count >= extent.value())
     refuse("stage {}: {} is not cut in two after {} elements", name, axis_name, count);
-  if (!nests.stages[size_t(s)].together.empty()) refuse("stage {} is part of a cascade", name);
+  if (!nests.stages[s].together.empty()) refuse("stage {} is part of a cascade", name);
   if (!whole.ordered.empty()) refuse("stage {} writes its results in order", name);
   for (const Component& c : whole.components) {
     if (c.kind != ComponentKind::map && c.kind != ComponentKind::fold)

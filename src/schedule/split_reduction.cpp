@@ -10,31 +10,30 @@
 namespace luminal::kernel {
 namespace {
 
-int new_axis(Nests& nests, const std::string& wish, Expr extent) {
+AxisId new_axis(Nests& nests, const std::string& wish, Expr extent) {
   std::string name = nests.free_name(wish);
   int64_t high = extent.range().high;
-  nests.cone.axes.push_back(
+  return nests.cone.axes.add(
       {name, extent,
        Expr::symbol(name, {0, high == unbounded_high ? high : std::max<int64_t>(high - 1, 0)})});
-  return int(nests.cone.axes.size()) - 1;
 }
 
 } // namespace
 
 void split_reduction(Nests& nests, const Directive& d) {
-  int s = nests.stage(d.words[0]);
+  StageId s = nests.stage(d.words[0]);
   const std::string& axis_name = d.words[1];
   std::string tree = d.words.size() > 2 ? d.words[2] : "serial";
   if (tree != "serial" && tree != "pairs") refuse("{} is not a combining tree (serial, pairs)", tree);
   int64_t count = d.numbers[0];
   if (count < 2 || count > 4096) refuse("a reduction splits into 2 to 4096 parts");
-  int k = -1;
-  for (int a : nests.cone.stages[size_t(s)].axes)
-    if (nests.cone.axes[size_t(a)].name == axis_name) k = a;
-  if (k < 0) refuse("stage {} has no axis {}", d.words[0], axis_name);
-  const ConeAxis axis = nests.cone.axes[size_t(k)];
+  AxisId k;
+  for (AxisId a : nests.cone.stages[s].axes)
+    if (nests.cone.axes[a].name == axis_name) k = a;
+  if (!k) refuse("stage {} has no axis {}", d.words[0], axis_name);
+  const ConeAxis axis = nests.cone.axes[k];
   if (!axis.symbol.is_symbol()) refuse("axis {} is one word", axis_name);
-  Stage& fold = nests.cone.stages[size_t(s)];
+  Stage& fold = nests.cone.stages[s];
   for (auto& c : fold.components) {
     if (c.kind != ComponentKind::fold && !(c.kind == ComponentKind::map && c.after))
       refuse("stage {} is not a fold", fold.name);
@@ -43,7 +42,7 @@ void split_reduction(Nests& nests, const Directive& d) {
     if (c.init) refuse("stage {} goes on from an earlier state", fold.name);
   }
   // The combining stage runs over what the fold keeps, to the ends of its axes.
-  const StageNest& folded = nests.stages[size_t(s)];
+  const StageNest& folded = nests.stages[s];
   for (const Guard& g : folded.guards)
     if (!g.reduction &&
         std::ranges::none_of(folded.axis_values, [&](auto& v) { return v.second == g.value; }))
@@ -55,25 +54,24 @@ void split_reduction(Nests& nests, const Directive& d) {
   int64_t block = d.numbers.size() > 1 ? d.numbers[1] : 0;
   if (d.numbers.size() > 1 && block < 1) refuse("a block has at least one element");
   Expr value;
-  std::vector<int> inner;
-  int part = new_axis(nests, axis_name + ".part", count);
-  Expr p = nests.cone.axes[size_t(part)].symbol;
+  std::vector<AxisId> inner;
+  AxisId part = new_axis(nests, axis_name + ".part", count);
+  Expr p = nests.cone.axes[part].symbol;
   Expr covered;
   if (block == 0) {
     if (!axis.extent.is_constant())
       refuse("the extent of {} is not constant: distribute it in blocks (a second number)", axis_name);
     int64_t size = (axis.extent.value() + count - 1) / count;
-    int place = new_axis(nests, axis_name + ".in", size);
+    AxisId place = new_axis(nests, axis_name + ".in", size);
     inner = {place};
-    value = p * size + nests.cone.axes[size_t(place)].symbol;
+    value = p * size + nests.cone.axes[place].symbol;
     covered = size * count;
   } else {
-    int round = new_axis(nests, axis_name + ".round", ceildiv(axis.extent, block * count));
-    int place = new_axis(nests, axis_name + ".in", block);
+    AxisId round = new_axis(nests, axis_name + ".round", ceildiv(axis.extent, block * count));
+    AxisId place = new_axis(nests, axis_name + ".in", block);
     inner = {round, place};
-    value =
-        (nests.cone.axes[size_t(round)].symbol * count + p) * block + nests.cone.axes[size_t(place)].symbol;
-    covered = nests.cone.axes[size_t(round)].extent * (count * block);
+    value = (nests.cone.axes[round].symbol * count + p) * block + nests.cone.axes[place].symbol;
+    covered = nests.cone.axes[round].extent * (count * block);
   }
   const bool covers = prove(le(covered, axis.extent)) == Truth::yes;
   if (!covers || nests.beyond.contains(k)) {
@@ -82,7 +80,7 @@ void split_reduction(Nests& nests, const Directive& d) {
   }
   // Every stage that shares the axis runs over its parts: what one part needs is made where the
   // part is.
-  for (size_t i = 0; i < nests.cone.stages.size(); i++) {
+  for (const StageId i : nests.cone.stages.ids()) {
     Stage& stage = nests.cone.stages[i];
     StageNest& nest = nests.stages[i];
     auto at = std::ranges::find(stage.axes, k);
@@ -95,7 +93,7 @@ void split_reduction(Nests& nests, const Directive& d) {
     Expr before = own->symbol;
     bool reduced = std::ranges::any_of(
         stage.components, [&](auto& c) { return c.kind == ComponentKind::fold && !contains(c.axes, k); });
-    std::vector<int> added{part};
+    std::vector<AxisId> added{part};
     added.insert(added.end(), inner.begin(), inner.end());
     long where = at - stage.axes.begin();
     stage.axes.erase(at);
@@ -124,13 +122,13 @@ void split_reduction(Nests& nests, const Directive& d) {
       if (depends_on(e, axis.symbol)) h.value = substitute(h.value, {{axis.symbol, value}});
 
   // The partial states, and the stage that combines them.
-  Stage& parts = nests.cone.stages[size_t(s)];
+  Stage& parts = nests.cone.stages[s];
   Stage combine;
   combine.name = nests.free_stage_name(parts.name + ".combine");
   combine.monoid = parts.monoid;
-  std::set<int> kept;
+  std::set<AxisId> kept;
   for (auto& c : parts.components) kept.insert(c.axes.begin(), c.axes.end());
-  for (int a : parts.axes)
+  for (AxisId a : parts.axes)
     if (kept.contains(a)) combine.axes.push_back(a);
   combine.axes.push_back(part);
   std::vector<Component> remaining;
@@ -141,21 +139,20 @@ void split_reduction(Nests& nests, const Directive& d) {
       continue;
     }
     ConeValue v;
-    std::string base =
-        c.out >= 0 ? nests.cone.values[size_t(c.out)].name : fmt::format("{}.{}", parts.name, i);
+    std::string base = c.out ? nests.cone.values[c.out].name : fmt::format("{}.{}", parts.name, i);
     v.name = nests.free_name(base + ".part");
     v.dtype = c.dtype;
     v.role = ValueRole::interior;
     std::vector<Expr> index{p};
     v.axes = {part};
     v.shape = {count};
-    for (int a : c.axes) {
+    for (AxisId a : c.axes) {
       v.axes.push_back(a);
-      v.shape.push_back(nests.cone.axes[size_t(a)].extent);
-      index.push_back(nests.cone.axes[size_t(a)].symbol);
+      v.shape.push_back(nests.cone.axes[a].extent);
+      index.push_back(nests.cone.axes[a].symbol);
     }
     Component whole = c;
-    int pv = nests.add_value(v);
+    ValueId pv = nests.add_value(v);
     whole.body = formula_load(pv, c.dtype, index);
     combine.components.push_back(whole);
     c.out = pv;
@@ -168,7 +165,7 @@ void split_reduction(Nests& nests, const Directive& d) {
   StageNest nest = nests.fresh(combine);
   if (tree == "pairs")
     for (auto& l : nest.loops)
-      if (l.name == nests.cone.axes[size_t(part)].name) l.kind = LoopKind::unrolled;
+      if (l.name == nests.cone.axes[part].name) l.kind = LoopKind::unrolled;
   nests.insert_stage(s + 1, std::move(combine), std::move(nest));
 }
 

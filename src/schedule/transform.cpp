@@ -8,20 +8,20 @@
 #include <set>
 
 namespace luminal::kernel {
-std::optional<int> plain_axis(const Cone& cone, Expr e) {
-  for (size_t a = 0; a < cone.axes.size(); a++)
-    if (cone.axes[a].symbol == e) return int(a);
+AxisId plain_axis(const Cone& cone, Expr e) {
+  for (const AxisId a : cone.axes.ids())
+    if (cone.axes[a].symbol == e) return a;
   return {};
 }
 
 namespace {
 
-void rewrite_loads(Nests& nests, int stage, const std::function<FormulaRef(const FormulaRef&)>& change) {
+void rewrite_loads(Nests& nests, StageId stage, const std::function<FormulaRef(const FormulaRef&)>& change) {
   FormulaRewriter rewriter([&](const FormulaRef& f) { return load_of(*f) ? change(f) : f; });
-  rewrite_stage(nests.cone.stages[size_t(stage)], [&](const FormulaRef& f) { return rewriter(f); });
+  rewrite_stage(nests.cone.stages[stage], [&](const FormulaRef& f) { return rewriter(f); });
 }
 
-std::vector<int> sorted(std::vector<int> v) {
+std::vector<AxisId> sorted(std::vector<AxisId> v) {
   std::ranges::sort(v);
   return v;
 }
@@ -32,47 +32,47 @@ std::vector<Expr> word_index(std::vector<Expr> index, int64_t elements) {
   return index;
 }
 
-bool writes(const Stage& stage, int value) {
+bool writes(const Stage& stage, ValueId value) {
   return std::ranges::any_of(stage.components, [&](auto& c) { return c.out == value; });
 }
 
-bool reads(const Nests& nests, int stage, int value) {
+bool reads(const Nests& nests, StageId stage, ValueId value) {
   auto readers = nests.readers(value);
   return contains(readers, stage);
 }
 
 } // namespace
 
-void insert_copy(Nests& nests, int before, Stage stage) {
-  for (int a : stage.axes)
+void insert_copy(Nests& nests, StageId before, Stage stage) {
+  for (AxisId a : stage.axes)
     if (nests.beyond.contains(a))
       refuse("the parts along {} go beyond the end of what was split: a copy would, too",
-             nests.cone.axes[size_t(a)].name);
+             nests.cone.axes[a].name);
   visit_loads(stage, [&](const FormulaLoad& f) {
     for (const Stage& maker : nests.cone.stages)
       for (const Component& c : maker.components)
         if (c.out == f.value && !(maker.needed.is_constant(1) &&
                                   (maker.domain.is_constant(1) || c.kind != ComponentKind::map || c.after)))
           refuse("{} is made only where stage {} needs it: a copy would read what nobody wrote",
-                 nests.cone.values[size_t(f.value)].name, maker.name);
+                 nests.cone.values[f.value].name, maker.name);
   });
   StageNest nest = nests.fresh(stage);
   nests.insert_stage(before, std::move(stage), std::move(nest));
 }
 
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy) {
-  int v = nests.value(value);
+  ValueId v = nests.value(value);
   for (auto& other : nests.cone.values)
     LUMINAL_CHECK(other.name != copy, "there is already a value {}", copy);
-  ConeValue c = nests.cone.values[size_t(v)];
-  std::vector<int> readers;
+  ConeValue c = nests.cone.values[v];
+  std::vector<StageId> readers;
   std::vector<Expr> index;
   int64_t word = 0; // elements that are read at once: the copy holds them as one
-  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+  for (const StageId s : nests.cone.stages.ids()) {
     bool here = false;
     visit_loads(nests.cone.stages[s], [&](const FormulaLoad& f, DType dtype) {
       if (f.value != v) return;
-      const DType own = nests.cone.values[size_t(v)].dtype;
+      const DType own = nests.cone.values[v].dtype;
       const int64_t elements = bits(dtype) / bits(own);
       const bool alone = dtype == own;
       const bool words = !alone && elements > 1 && c.layout.empty() && !f.index.empty() &&
@@ -86,14 +86,14 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
       index = word_index(f.index, word);
       c.dtype = dtype;
     });
-    if (here) readers.push_back(int(s));
+    if (here) readers.push_back(s);
   }
   if (readers.empty()) refuse("no stage reads {}", value);
   c.name = copy;
   c.role = ValueRole::interior;
   c.layout.clear();
   c.shape = word_index(c.shape, word);
-  c.axes.assign(c.shape.size(), -1);
+  c.axes.assign(c.shape.size(), AxisId());
   Stage stage;
   stage.name = nests.free_stage_name(copy);
   Component part;
@@ -105,29 +105,28 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
       part.index.push_back(0);
       continue;
     }
-    auto axis = d < index.size() ? plain_axis(nests.cone, index[d]) : std::nullopt;
-    bool fresh = !axis || !proves_equal(nests.cone.axes[size_t(*axis)].extent, c.shape[d]) ||
-                 contains(stage.axes, *axis);
+    AxisId axis = d < index.size() ? plain_axis(nests.cone, index[d]) : AxisId();
+    bool fresh =
+        !axis || !proves_equal(nests.cone.axes[axis].extent, c.shape[d]) || contains(stage.axes, axis);
     if (fresh) {
       std::string name = nests.free_name(copy + "_" + std::to_string(d));
       Interval range = c.shape[d].range();
-      nests.cone.axes.push_back(
+      axis = nests.cone.axes.add(
           {name, c.shape[d],
            Expr::symbol(name, {0, range.high == unbounded_high ? range.high : range.high - 1})});
-      axis = int(nests.cone.axes.size()) - 1;
     }
-    c.axes[d] = *axis;
-    part.index.push_back(nests.cone.axes[size_t(*axis)].symbol);
-    stage.axes.push_back(*axis);
+    c.axes[d] = axis;
+    part.index.push_back(nests.cone.axes[axis].symbol);
+    stage.axes.push_back(axis);
   }
-  int cv = nests.add_value(c);
+  ValueId cv = nests.add_value(c);
   part.out = cv;
   part.axes = sorted(stage.axes);
   std::vector<Expr> first = part.index;
   if (word > 1) first.back() = first.back() * word;
   part.body = formula_load(v, c.dtype, first);
   stage.components.push_back(part);
-  for (int r : readers)
+  for (StageId r : readers)
     rewrite_loads(nests, r, [&](const FormulaRef& f) {
       const FormulaLoad& load = *load_of(*f);
       return load.value == v ? formula_load(cv, f->dtype, word_index(load.index, word), load.guard) : f;
@@ -148,10 +147,10 @@ Expr where_it_lies(const std::vector<Expr>& at, const std::vector<Expr>& shape) 
 }
 
 /// Later stages that compute the node again read what a map of the kernel stores of it.
-void read_stored(Nests& nests, const std::string& node, int value) {
-  const std::string& name = nests.cone.values[size_t(value)].name;
-  const int writer = nests.writer(value);
-  const Stage& stage = nests.cone.stages[size_t(writer)];
+void read_stored(Nests& nests, const std::string& node, ValueId value) {
+  const std::string& name = nests.cone.values[value].name;
+  const StageId writer = nests.writer(value);
+  const Stage& stage = nests.cone.stages[writer];
   const Component stored = *std::ranges::find(stage.components, value, &Component::out);
   if (stored.kind != ComponentKind::map || stored.after || !stage.domain.is_constant(1))
     refuse("{} is not a plain map", name);
@@ -168,9 +167,9 @@ void read_stored(Nests& nests, const std::string& node, int value) {
     }
     if (!equal(f, substitute(stored.body, at))) return f;
     read = true;
-    return formula_load(value, f->dtype, f->at, where_it_lies(f->at, nests.cone.values[size_t(value)].shape));
+    return formula_load(value, f->dtype, f->at, where_it_lies(f->at, nests.cone.values[value].shape));
   });
-  for (size_t s = size_t(writer) + 1; s < nests.cone.stages.size(); s++)
+  for (StageId s = writer + 1; s < nests.cone.stages.end_id(); s++)
     rewrite_stage(nests.cone.stages[s], [&](const FormulaRef& f) { return rewriter(f); });
   if (!read) refuse("no stage computes {}", node);
 }
@@ -194,10 +193,10 @@ bool varies_with_axes_of(const Cone& cone, const FormulaRef& f) {
 void materialize(Nests& nests, const std::string& node, const std::string& value) {
   const auto known = std::ranges::find(nests.cone.values, value, &ConeValue::name);
   if (known != nests.cone.values.end() && known->role == ValueRole::output)
-    return read_stored(nests, node, int(known - nests.cone.values.begin()));
+    return read_stored(nests, node, ValueId(known - nests.cone.values.begin()));
   FormulaRef found;
-  size_t first = nests.cone.stages.size();
-  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+  StageId first = nests.cone.stages.end_id();
+  for (const StageId s : nests.cone.stages.ids())
     for (auto& c : nests.cone.stages[s].components)
       for (auto* root : {&c.body, &c.init}) {
         if (!*root) continue;
@@ -217,7 +216,7 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
         };
         walk(*root);
       }
-  if (first == nests.cone.stages.size()) refuse("no stage computes {}", node);
+  if (first == nests.cone.stages.end_id()) refuse("no stage computes {}", node);
   if (!found) refuse("{} is nowhere read at plain axes", node);
   bool partial = false;
   visit(found, [&](const Formula& f) { partial |= f.is<FormulaComponent>(); });
@@ -232,10 +231,10 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
   part.dtype = v.dtype;
   part.index = found->at;
   for (Expr e : found->at) {
-    auto axis = plain_axis(nests.cone, e);
-    v.axes.push_back(axis.value_or(-1));
-    v.shape.push_back(axis ? nests.cone.axes[size_t(*axis)].extent : Expr(1));
-    if (axis) stage.axes.push_back(*axis);
+    AxisId axis = plain_axis(nests.cone, e);
+    v.axes.push_back(axis);
+    v.shape.push_back(axis ? nests.cone.axes[axis].extent : Expr(1));
+    if (axis) stage.axes.push_back(axis);
   }
   Formula body = *found;
   body.origin.clear();
@@ -250,12 +249,12 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
     });
     rewrite_stage(s, [&](const FormulaRef& f) { return rewriter(f); });
   }
-  insert_copy(nests, int(first), std::move(stage));
+  insert_copy(nests, first, std::move(stage));
 }
 
 void operand(Nests& nests, const std::string& name, const std::string& axis, const std::string& value) {
-  const int s = nests.stage(name);
-  Stage& reader = nests.cone.stages[size_t(s)];
+  const StageId s = nests.stage(name);
+  Stage& reader = nests.cone.stages[s];
   const auto along = std::ranges::find(nests.cone.axes, axis, &ConeAxis::name);
   if (along == nests.cone.axes.end()) refuse("there is no axis {}", axis);
   for (auto& other : nests.cone.values)
@@ -288,8 +287,8 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   Component part;
   part.dtype = v.dtype;
   part.body = factor;
-  for (int a : reader.axes) {
-    const ConeAxis& own = nests.cone.axes[size_t(a)];
+  for (AxisId a : reader.axes) {
+    const ConeAxis& own = nests.cone.axes[a];
     if (!own.symbol.is_symbol() || !varies(factor, own.symbol)) continue;
     v.axes.push_back(a);
     v.shape.push_back(own.extent);
@@ -307,21 +306,21 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
 }
 
 void move_before(Nests& nests, const std::string& name, const std::string& next) {
-  const int s = nests.stage(name), first = nests.stage(next);
+  const StageId s = nests.stage(name), first = nests.stage(next);
   if (s <= first) refuse("stage {} stands in front of {} already", name, next);
-  Stage stage = nests.cone.stages[size_t(s)];
-  StageNest nest = nests.stages[size_t(s)];
+  Stage stage = nests.cone.stages[s];
+  StageNest nest = nests.stages[s];
   if (!nest.at.empty()) refuse("stage {} has its place in loop {}", name, nest.at);
-  for (int t = first; t < s; t++) {
-    const Stage& passed = nests.cone.stages[size_t(t)];
-    if (nest.cascade != 0 && nests.stages[size_t(t)].cascade == nest.cascade)
+  for (StageId t = first; t < s; t++) {
+    const Stage& passed = nests.cone.stages[t];
+    if (nest.cascade != 0 && nests.stages[t].cascade == nest.cascade)
       refuse("stages {} and {} are steps of one cascade", passed.name, name);
     for (const Component& c : passed.components)
-      if (const auto readers = c.out >= 0 ? nests.readers(c.out) : std::vector<int>{};
-          std::ranges::find(readers, s) != readers.end() || (c.out >= 0 && writes(stage, c.out)))
+      if (const auto readers = c.out ? nests.readers(c.out) : std::vector<StageId>{};
+          std::ranges::find(readers, s) != readers.end() || (c.out && writes(stage, c.out)))
         refuse("stage {} needs what {} makes", name, passed.name);
     for (const Component& c : stage.components)
-      if (const auto readers = c.out >= 0 ? nests.readers(c.out) : std::vector<int>{};
+      if (const auto readers = c.out ? nests.readers(c.out) : std::vector<StageId>{};
           std::ranges::find(readers, t) != readers.end())
         refuse("stage {} reads what {} replaces", passed.name, name);
   }
@@ -330,16 +329,15 @@ void move_before(Nests& nests, const std::string& name, const std::string& next)
 }
 
 void inline_value(Nests& nests, const std::string& value) {
-  int v = nests.value(value);
-  if (nests.cone.values[size_t(v)].role != ValueRole::interior)
-    refuse("{} is stored outside of the kernel", value);
-  int w = nests.writer(v);
-  const Stage& stage = nests.cone.stages[size_t(w)];
+  ValueId v = nests.value(value);
+  if (nests.cone.values[v].role != ValueRole::interior) refuse("{} is stored outside of the kernel", value);
+  StageId w = nests.writer(v);
+  const Stage& stage = nests.cone.stages[w];
   if (stage.components.size() != 1 || stage.components[0].kind != ComponentKind::map ||
       stage.components[0].after)
     refuse("{} is not a plain map", value);
-  for (size_t s = 0; s < nests.cone.stages.size(); s++)
-    if (int(s) != w && writes(nests.cone.stages[s], v)) refuse("{} is written by two stages", value);
+  for (const StageId s : nests.cone.stages.ids())
+    if (s != w && writes(nests.cone.stages[s], v)) refuse("{} is written by two stages", value);
   Component c = stage.components[0];
   std::vector<std::pair<Expr, size_t>> axes;
   for (size_t d = 0; d < c.index.size(); d++) {
@@ -357,7 +355,7 @@ void inline_value(Nests& nests, const std::string& value) {
     return formula_op(Op::select, {formula_index(load->guard, DType::boolean), guarded(body, load->guard),
                                    formula_constant(body->dtype, 0)});
   };
-  for (int r : nests.readers(v)) rewrite_loads(nests, r, change);
+  for (StageId r : nests.readers(v)) rewrite_loads(nests, r, change);
   for (auto& h : nests.cone.holes)
     h.value = FormulaRewriter([&](const FormulaRef& f) { return change(f); })(h.value);
   nests.erase_stage(w);
@@ -369,20 +367,20 @@ namespace {
 /// second become those of the first.
 void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
   auto only = [](const Stage& a, const Stage& b) {
-    std::vector<int> out;
-    for (int axis : a.axes)
+    std::vector<AxisId> out;
+    for (AxisId axis : a.axes)
       if (!contains(b.axes, axis)) out.push_back(axis);
     return out;
   };
-  std::vector<int> from = only(second, first), to = only(first, second);
+  std::vector<AxisId> from = only(second, first), to = only(first, second);
   if (from.empty() || from.size() != to.size() || first.monoid || second.monoid) return;
-  auto folds_away = [](const Stage& s, int axis) {
+  auto folds_away = [](const Stage& s, AxisId axis) {
     return std::ranges::all_of(
         s.components, [&](auto& c) { return c.kind == ComponentKind::fold && !contains(c.axes, axis); });
   };
   ExprMap<Expr> names;
   for (size_t i = 0; i < from.size(); i++) {
-    const ConeAxis &old = nests.cone.axes[size_t(from[i])], &axis = nests.cone.axes[size_t(to[i])];
+    const ConeAxis &old = nests.cone.axes[from[i]], &axis = nests.cone.axes[to[i]];
     if (!folds_away(second, from[i]) || !folds_away(first, to[i]) || !proves_equal(old.extent, axis.extent))
       return;
     for (auto& hole : nests.cone.holes)
@@ -391,7 +389,7 @@ void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
     names[old.symbol] = axis.symbol;
   }
   substitute_stage(second, names);
-  for (int& axis : second.axes)
+  for (AxisId& axis : second.axes)
     if (auto found = std::ranges::find(from, axis); found != from.end())
       axis = to[size_t(found - from.begin())];
 }
@@ -399,9 +397,9 @@ void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
 } // namespace
 
 void fuse(Nests& nests, const std::string& name, const std::string& next) {
-  int a = nests.stage(name), b = nests.stage(next);
+  StageId a = nests.stage(name), b = nests.stage(next);
   if (a >= b) refuse("{} does not come before {}", name, next);
-  Stage first = nests.cone.stages[size_t(a)], second = nests.cone.stages[size_t(b)];
+  Stage first = nests.cone.stages[a], second = nests.cone.stages[b];
   share_reduced_axes(nests, first, second);
   for (auto* s : {&first, &second})
     for (auto& c : s->components)
@@ -410,13 +408,13 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
   // Where the joint stage stands: nothing that it reads may come later, nothing that reads it
   // earlier.
   bool up = true, down = true;
-  for (int s = a + 1; s < b; s++) {
-    for (auto& c : nests.cone.stages[size_t(s)].components)
-      if (c.out >= 0 && reads(nests, b, c.out)) up = false;
+  for (StageId s = a + 1; s < b; s++) {
+    for (auto& c : nests.cone.stages[s].components)
+      if (c.out && reads(nests, b, c.out)) up = false;
     for (auto& c : first.components)
-      if (c.out >= 0 && (reads(nests, s, c.out) || writes(nests.cone.stages[size_t(s)], c.out))) down = false;
+      if (c.out && (reads(nests, s, c.out) || writes(nests.cone.stages[s], c.out))) down = false;
     for (auto& c : second.components)
-      if (c.out >= 0 && (reads(nests, s, c.out) || writes(nests.cone.stages[size_t(s)], c.out))) up = false;
+      if (c.out && (reads(nests, s, c.out) || writes(nests.cone.stages[s], c.out))) up = false;
   }
   if (!up && !down) refuse("another stage stands between {} and {}", name, next);
 
@@ -456,16 +454,14 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
       if (!load) return f;
       for (size_t i = 0; i < first.components.size(); i++) {
         const Component& p = first.components[i];
-        if (p.out < 0 || p.out != load->value) continue;
+        if (!p.out || p.out != load->value) continue;
         if (load->index != p.index || !load->guard.is_constant(1))
-          refuse("stage {} reads {} at other points", next, nests.cone.values[size_t(load->value)].name);
+          refuse("stage {} reads {} at other points", next, nests.cone.values[load->value].name);
         bool in_loop = p.kind == ComponentKind::map && !p.after;
         if (epilogue == in_loop)
-          refuse("stage {} reads {} before it is finished", next,
-                 nests.cone.values[size_t(load->value)].name);
+          refuse("stage {} reads {} before it is finished", next, nests.cone.values[load->value].name);
         if (!epilogue && !in_loop)
-          refuse("stage {} reads {} before it is finished", next,
-                 nests.cone.values[size_t(load->value)].name);
+          refuse("stage {} reads {} before it is finished", next, nests.cone.values[load->value].name);
         return formula_component(int(i), f->dtype);
       }
       return f;
@@ -475,17 +471,16 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
     if (epilogue) c.after = true;
     joint.components.push_back(std::move(c));
   }
-  StageNest nest = nests.stages[size_t(a)];
-  if (down && !up) nest.at = nests.stages[size_t(b)].at;
+  StageNest nest = nests.stages[a];
+  if (down && !up) nest.at = nests.stages[b].at;
   nests.erase_stage(b);
   nests.erase_stage(a);
-  int where = up ? a : b - 1;
+  StageId where = up ? a : b - 1;
   nests.insert_stage(where, joint, nest);
   // Results that nobody else reads need no memory.
-  for (auto& c : nests.cone.stages[size_t(where)].components)
-    if (c.out >= 0 && nests.cone.values[size_t(c.out)].role == ValueRole::interior &&
-        nests.readers(c.out).empty())
-      c.out = -1;
+  for (auto& c : nests.cone.stages[where].components)
+    if (c.out && nests.cone.values[c.out].role == ValueRole::interior && nests.readers(c.out).empty())
+      c.out = {};
 }
 
 bool has_barriers(const Kernel& kernel) {

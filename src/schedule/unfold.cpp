@@ -46,21 +46,21 @@ FormulaRef without_units(const FormulaRef& f) {
 }
 
 void unfold(Nests& nests, const std::string& name) {
-  const int s = nests.stage(name);
-  const Stage& whole = nests.cone.stages[size_t(s)];
+  const StageId s = nests.stage(name);
+  const Stage& whole = nests.cone.stages[s];
   if (whole.monoid || whole.components.size() != 1 || whole.components[0].kind != ComponentKind::fold ||
       whole.components[0].init)
     refuse("stage {} is not one fold alone", name);
-  if (!nests.stages[size_t(s)].together.empty()) refuse("stage {} is part of a cascade", name);
+  if (!nests.stages[s].together.empty()) refuse("stage {} is part of a cascade", name);
   const Component fold = whole.components[0];
   std::vector<ExprMap<Expr>> points{{}};
-  for (const int a : whole.axes) {
+  for (const AxisId a : whole.axes) {
     if (std::ranges::find(fold.axes, a) != fold.axes.end()) continue;
-    const ConeAxis& axis = nests.cone.axes[size_t(a)];
+    const ConeAxis& axis = nests.cone.axes[a];
     if (!axis.extent.is_constant() || axis.extent.value() * int64_t(points.size()) > most_points)
       refuse("stage {} has more points than {} along {}", name, most_points, axis.name);
-    for (const int h : holes_of(nests.cone, whole))
-      for (const Expr e : index_exprs(nests.cone.holes[size_t(h)].value))
+    for (const HoleId h : holes_of(nests.cone, whole))
+      for (const Expr e : index_exprs(nests.cone.holes[h].value))
         if (depends_on(e, axis.symbol)) refuse("an index that is read from memory varies with {}", axis.name);
     std::vector<ExprMap<Expr>> more;
     for (const ExprMap<Expr>& point : points)
@@ -86,11 +86,11 @@ void unfold(Nests& nests, const std::string& name) {
   Stage map = whole;
   map.domain = 1;
   map.axes = {};
-  for (const int a : whole.axes)
+  for (const AxisId a : whole.axes)
     if (std::ranges::find(fold.axes, a) != fold.axes.end()) map.axes.push_back(a);
   map.components[0].kind = ComponentKind::map;
   map.components[0].body = sum;
-  const std::string at = nests.stages[size_t(s)].at;
+  const std::string at = nests.stages[s].at;
   nests.erase_stage(s);
   StageNest own = nests.fresh(map);
   own.at = at;

@@ -30,14 +30,14 @@ std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule) {
 }
 
 Kernel with_version(Kernel kernel, Expr condition, Kernel next) {
-  std::vector<BufferId> buffers;
-  for (size_t b = 0; b < next.buffers.size(); b++) {
+  IdVector<BufferId, BufferId> buffers;
+  for (const BufferId b : next.buffers.ids()) {
     Buffer& buffer = next.buffers[b];
     if (buffer.space == Space::global) { // the arguments are those of the cone
-      LUMINAL_CHECK(b < kernel.buffers.size() && kernel.buffers[b].name == buffer.name,
+      LUMINAL_CHECK(kernel.buffers.has(b) && kernel.buffers[b].name == buffer.name,
                     "versions of {} have other arguments", kernel.name);
       kernel.buffers[b].streaming |= buffer.streaming;
-      buffers.push_back(BufferId(b));
+      buffers.push_back(b);
       continue;
     }
     const std::string name = buffer.name;

@@ -172,12 +172,12 @@ private:
     });
   }
 
-  const std::set<int>& written_in(const Loop& loop) {
+  const std::set<kernel::BufferId>& written_in(const Loop& loop) {
     const auto [found, fresh] = written_.try_emplace(&loop);
     if (fresh) gather(loop.body, found->second);
     return found->second;
   }
-  static void gather(const Body& body, std::set<int>& buffers) {
+  static void gather(const Body& body, std::set<kernel::BufferId>& buffers) {
     for (const auto& s : body) {
       if (const auto written = written_by(*s)) buffers.insert(*written);
       for (const Body* inside : bodies_of(*s)) gather(*inside, buffers);
@@ -227,7 +227,7 @@ private:
         d.all.insert(open.number);
         d.written.insert(open.number);
       }
-    const auto& buffer = kernel_.buffers[size_t(load.buffer)];
+    const auto& buffer = kernel_.buffers[load.buffer];
     if (buffer.space == kernel::Space::registers || !load.guard.is_constant(1) || !first(v)) return d;
     Cost cost{};
     cost[loaded] = double(bits(v.dtype)) / 8 * distinct(load.offset, d);
@@ -249,10 +249,10 @@ private:
     h.add(v.kind.index()).add(int(v.dtype));
     visit(
         v, [&](const Constant& x) { h.add(std::bit_cast<uint64_t>(x.value)); },
-        [&](const Load& x) { h.add(x.buffer).add(x.offset.hash()).add(x.guard.hash()); },
-        [&](const Index& x) { h.add(x.value.hash()); }, [&](const kernel::Let& x) { h.add(x.number); },
-        [&](const Apply& x) { h.add(int(x.op)); }, [&](const ApplyUser& x) { h.add(x.name); },
-        [](const kernel::Cast&) {}, [](const kernel::Bitcast&) {},
+        [&](const Load& x) { h.add(x.buffer.number()).add(x.offset.hash()).add(x.guard.hash()); },
+        [&](const Index& x) { h.add(x.value.hash()); },
+        [&](const kernel::Let& x) { h.add(x.number.number()); }, [&](const Apply& x) { h.add(int(x.op)); },
+        [&](const ApplyUser& x) { h.add(x.name); }, [](const kernel::Cast&) {}, [](const kernel::Bitcast&) {},
         [&](const kernel::ReduceLanes& x) { h.add(int(x.op)); });
     for (const auto& arg : args_of(v)) h.add(hash(*arg));
     return hashes_[&v] = h.value64();
@@ -448,10 +448,10 @@ private:
   int64_t visits_ = 0;
   std::set<Expr, decltype([](Expr a, Expr b) { return a.id() < b.id(); })> decisive_;
   ExprMap<Dependence> indices_;
-  std::map<int, Dependence> lets_;
+  std::map<kernel::LetId, Dependence> lets_;
   std::map<const Value*, Dependence> memo_; // of one statement
   std::map<const Value*, uint64_t> hashes_;
-  std::map<const Loop*, std::set<int>> written_;
+  std::map<const Loop*, std::set<kernel::BufferId>> written_;
   std::set<std::pair<int, uint64_t>> seen_;
 };
 

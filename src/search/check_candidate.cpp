@@ -34,7 +34,7 @@ struct Written {
   std::string name;
   DType dtype;
   std::vector<int64_t> shape;
-  std::vector<int> axes; // of the cone, by dimension; -1: not plain
+  std::vector<kernel::AxisId> axes; // of the cone, by dimension; none: not plain
   int64_t count() const {
     int64_t n = 1;
     for (const int64_t extent : shape) n *= extent;
@@ -51,7 +51,7 @@ std::vector<Written> written_by(const kernel::Cone& cone, const std::map<std::st
     if (value.role != kernel::ValueRole::input) {
       Written w{argument, value.name, value.dtype, {}, value.axes};
       for (const Expr extent : value.shape) w.shape.push_back(evaluate(extent, bound).value());
-      w.axes.resize(w.shape.size(), -1);
+      w.axes.resize(w.shape.size());
       all.push_back(std::move(w));
     }
     argument++;
@@ -154,13 +154,14 @@ struct Checker::Impl {
   }
 
   /// One element and the last one of every tile that lies at the end of an axis.
-  std::vector<int64_t> boundary_elements(size_t w, const std::vector<int64_t>& tiles_of_axes) const {
+  std::vector<int64_t> boundary_elements(size_t w,
+                                         const IdVector<kernel::AxisId, int64_t>& tiles_of_axes) const {
     const Written& out = written[w];
     if (out.count() == 0) return {};
     std::vector<int64_t> tile, tiles;
     int64_t all = 1;
     for (size_t d = 0; d < out.shape.size(); d++) {
-      tile.push_back(out.axes[d] >= 0 ? std::min(tiles_of_axes[size_t(out.axes[d])], out.shape[d]) : 1);
+      tile.push_back(out.axes[d] ? std::min(tiles_of_axes[out.axes[d]], out.shape[d]) : 1);
       // A dimension without tiles counts as one: its ends are looked at, not every element.
       if (tile[d] <= 1) tile[d] = out.shape[d];
       tiles.push_back((out.shape[d] + tile[d] - 1) / tile[d]);
@@ -168,8 +169,8 @@ struct Checker::Impl {
     }
     double cost = 1; // points that one element needs: of all axes that are not its own
     const auto bound = bound_symbols(problem.cone.symbols, problem.symbols);
-    for (size_t a = 0; a < problem.cone.axes.size(); a++)
-      if (!contains(out.axes, int(a)))
+    for (const kernel::AxisId a : problem.cone.axes.ids())
+      if (!contains(out.axes, a))
         cost *= double(std::max<int64_t>(1, evaluate(problem.cone.axes[a].extent, bound).value()));
     const auto most =
         int64_t(std::clamp(options.interpreted_points / cost, 16.0, double(options.most_elements)));
@@ -234,7 +235,7 @@ struct Checker::Impl {
     auto made = kernel::lower(cone, schedule, build.lower);
     if (made) return made;
     for (const kernel::Stage& stage : cone.stages)
-      if (stage.monoid && stage.scan_axis < 0)
+      if (stage.monoid && !stage.scan_axis)
         schedule.add(kernel::DirectiveKind::cascade, {stage.name, "root"});
     return kernel::lower(cone, schedule, build.lower);
   }
@@ -300,8 +301,8 @@ struct Checker::Impl {
       for (const Written& w : outs) {
         double terms = 1; // sums of n random terms wander apart by about the root of n
         for (const kernel::Stage& stage : instance.cone.stages)
-          for (const int a : stage.axes)
-            terms = std::max(terms, double(evaluate(instance.cone.axes[size_t(a)].extent,
+          for (const kernel::AxisId a : stage.axes)
+            terms = std::max(terms, double(evaluate(instance.cone.axes[a].extent,
                                                     bound_symbols(instance.cone.symbols, instance.symbols))
                                                .value()));
         const double scale = largest(w.dtype, expected[w.argument], w.count());

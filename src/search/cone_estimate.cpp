@@ -34,7 +34,7 @@ double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule, co
   });
   if (!whole) return 1;
   double times = 0;
-  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+  for (const kernel::StageId s : nests.cone.stages.ids()) {
     const kernel::Stage& stage = nests.cone.stages[s];
     bool part = std::ranges::none_of(cone.stages,
                                      [&](const kernel::Stage& other) { return other.name == stage.name; });
@@ -42,7 +42,7 @@ double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule, co
     for (const kernel::Component& c : stage.components) {
       part = part && c.kind == kernel::ComponentKind::fold;
       kernel::visit_loads(c.body, [&](const kernel::FormulaLoad& f) {
-        reads |= nests.cone.values[size_t(f.value)].role == kernel::ValueRole::input;
+        reads |= nests.cone.values[f.value].role == kernel::ValueRole::input;
       });
     }
     if (!part || !reads) continue;
@@ -89,16 +89,16 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
   const KernelWork work = work_of(cone, sizes);
   const auto bound = bound_symbols(cone.symbols, sizes);
   double tiled = 0, apart = 0, functions = 0, steps = work.steps, again = 1, given = 0;
-  for (size_t v = 0; v < cone.values.size(); v++)
+  for (const kernel::ValueId v : cone.values.ids())
     if (cone.values[v].role == kernel::ValueRole::input) given += work.value_bytes[v];
   if (const auto nests = kernel::largest_nests(cone, schedule)) {
     const KernelWork scheduled = work_of(*nests, sizes);
     steps = scheduled.steps;
-    std::set<int> products; // stages
+    std::set<kernel::StageId> products;
     for (const kernel::TiledFold& fold : kernel::tiled_folds(*nests, limits, bound)) {
       tiled += fold.points * fold.share / std::max(fold.rate, 1e-3);
-      if (const int s = nests->stage(fold.stage); products.insert(s).second)
-        steps -= scheduled.product_steps[size_t(s)];
+      if (const kernel::StageId s = nests->stage(fold.stage); products.insert(s).second)
+        steps -= scheduled.product_steps[s];
     }
     apart = kernel::copied_one_by_one(*nests, bound) + kernel::stored_one_by_one(*nests, bound) +
             kernel::loaded_one_by_one(*nests, bound) + kernel::summed_one_by_one(*nests, bound);
@@ -108,7 +108,7 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
   const double arithmetic = tiled * rates.point + std::max(0.0, steps) * rates.step + apart * lone_element +
                             functions * lone_function;
   double moved = 0;
-  for (size_t v = 0; v < cone.values.size(); v++) {
+  for (const kernel::ValueId v : cone.values.ids()) {
     const double once = traffic_ns(work.value_bytes[v], rates);
     moved += cone.values[v].role == kernel::ValueRole::input ? once * again : once;
   }

@@ -34,9 +34,10 @@ double steps_of(const Scalar& transform) {
 }
 
 /// Axes that the results of a fold and its terms vary with.
-std::vector<int> axes_of_terms(const kernel::Stage& stage, const std::vector<int>& kept) {
-  std::vector<int> out = kept;
-  for (const int a : stage.axes)
+std::vector<kernel::AxisId> axes_of_terms(const kernel::Stage& stage,
+                                          const std::vector<kernel::AxisId>& kept) {
+  std::vector<kernel::AxisId> out = kept;
+  for (const kernel::AxisId a : stage.axes)
     if (std::ranges::none_of(stage.components,
                              [&](const kernel::Component& c) { return contains(c.axes, a); }))
       out.push_back(a);
@@ -122,8 +123,8 @@ private:
 };
 
 /// At how many of the points of its stage a formula is computed.
-using Computed =
-    std::function<double(size_t stage, const std::vector<int>& axes, const kernel::Formula&, double points)>;
+using Computed = std::function<double(kernel::StageId stage, const std::vector<kernel::AxisId>& axes,
+                                      const kernel::Formula&, double points)>;
 
 /// Vectors are not cut: both branches of a choice between their lanes are computed.
 bool is_along_lanes(const kernel::StageNest& nest, Expr axis) {
@@ -134,49 +135,51 @@ bool is_along_lanes(const kernel::StageNest& nest, Expr axis) {
 
 /// `share`: of a stage's points, what its loops do not leave out. `nests`: null where there are no loops yet.
 KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes,
-                 const Computed& computed, const std::function<double(size_t stage)>& share_of_stage,
+                 const Computed& computed, const std::function<double(kernel::StageId stage)>& share_of_stage,
                  const kernel::Nests* nests = nullptr) {
   const auto bound = bound_symbols(cone.symbols, sizes);
-  const auto extent = [&](int axis) {
-    const auto value = evaluate(cone.axes[size_t(axis)].extent, bound);
+  const auto extent = [&](kernel::AxisId axis) {
+    const auto value = evaluate(cone.axes[axis].extent, bound);
     return value ? double(*value) : 0.0;
   };
-  const auto points = [&](const std::vector<int>& axes) {
+  const auto points = [&](const std::vector<kernel::AxisId>& axes) {
     double product = 1;
-    for (const int axis : axes) product *= extent(axis);
+    for (const kernel::AxisId axis : axes) product *= extent(axis);
     return product;
   };
   KernelWork work;
-  std::vector<double> asked(cone.values.size(), 0); // elements read at indices from memory
-  std::vector<bool> whole(cone.values.size(), false);
-  std::vector<double> reached(cone.values.size(), 0); // at most, by the axes of indices
+  IdVector<kernel::ValueId, double> asked(cone.values.size(), 0); // elements read at indices from memory
+  IdVector<kernel::ValueId, bool> whole(cone.values.size(), false);
+  IdVector<kernel::ValueId, double> reached(cone.values.size(), 0); // at most, by the axes of indices
   const auto axes_of_index = [&](const kernel::Stage& stage, const std::vector<Expr>& index) {
-    std::vector<int> out;
-    for (const int a : stage.axes)
-      if (std::ranges::any_of(index, [&](Expr e) { return depends_on(e, cone.axes[size_t(a)].symbol); }))
+    std::vector<kernel::AxisId> out;
+    for (const kernel::AxisId a : stage.axes)
+      if (std::ranges::any_of(index, [&](Expr e) { return depends_on(e, cone.axes[a].symbol); }))
         out.push_back(a);
     return out;
   };
   work.value_bytes.assign(cone.values.size(), 0);
   work.product_steps.assign(cone.stages.size(), 0);
-  for (size_t s = 0; s < cone.stages.size(); s++) {
+  for (const kernel::StageId s : cone.stages.ids()) {
     const kernel::Stage& stage = cone.stages[s];
-    const bool tuple = stage.monoid && stage.scan_axis < 0;
+    const bool tuple = stage.monoid && !stage.scan_axis;
     const double inside = share_of_stage(s);
-    std::set<std::vector<int>> moved; // one weight for all states that move with it
+    std::set<std::vector<kernel::AxisId>> moved; // one weight for all states that move with it
     std::set<const kernel::Formula*> seen;
     for (size_t i = 0; i < stage.components.size(); i++) {
       const kernel::Component& c = stage.components[i];
       const bool part = tuple && c.kind == kernel::ComponentKind::fold;
-      const std::vector<int> axes = c.after ? c.axes : part ? axes_of_terms(stage, c.axes) : stage.axes;
+      const std::vector<kernel::AxisId> axes = c.after ? c.axes
+                                               : part  ? axes_of_terms(stage, c.axes)
+                                                       : stage.axes;
       const double here = points(axes);
       double steps = c.kind != kernel::ComponentKind::map && !c.set ? 1 : 0;
       const bool fold = c.kind == kernel::ComponentKind::fold;
       double of_product = fold ? 1 : 0;
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
       std::vector<AxisPart> box;
-      for (const int a : stage.axes)
-        if (const Expr axis = cone.axes[size_t(a)].symbol; !nests || !is_along_lanes(nests->stages[s], axis))
+      for (const kernel::AxisId a : stage.axes)
+        if (const Expr axis = cone.axes[a].symbol; !nests || !is_along_lanes(nests->stages[s], axis))
           box.push_back({axis, 0, extent(a)});
       if (!computed) seen.clear(); // loops compute once what several components need
       Shares shares(std::move(box), seen, [&](const kernel::Formula& f, double share) {
@@ -190,16 +193,16 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
         const kernel::FormulaLoad* load = load_of(f);
         if (!load) return;
         if (kernel::holes_of(cone, load->index).empty()) {
-          whole[size_t(load->value)] = true;
-          reached[size_t(load->value)] += points(axes_of_index(stage, load->index));
+          whole[load->value] = true;
+          reached[load->value] += points(axes_of_index(stage, load->index));
         } else
-          asked[size_t(load->value)] += share * here;
+          asked[load->value] += share * here;
       });
       shares(c.body);
       if (part && i < size_t(stage.monoid->size())) {
-        std::vector<int> frame;
+        std::vector<kernel::AxisId> frame;
         for (const int j : stage.monoid->dependencies(int(i)))
-          for (const int a : stage.components[size_t(j)].axes)
+          for (const kernel::AxisId a : stage.components[size_t(j)].axes)
             if (!contains(frame, a)) frame.push_back(a);
         std::ranges::sort(frame);
         const double more = steps_of(stage.monoid->components()[i].transform);
@@ -211,7 +214,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
       work.product_steps[s] += inside * of_product * here;
     }
   }
-  for (size_t v = 0; v < cone.values.size(); v++) {
+  for (const kernel::ValueId v : cone.values.ids()) {
     const kernel::ConeValue& value = cone.values[v];
     if (value.role == kernel::ValueRole::interior) continue;
     double elements = 1;
@@ -225,7 +228,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
   }
   for (const kernel::Stage& stage : cone.stages)
     for (const kernel::Component& c : stage.components)
-      if (c.out >= 0 && cone.values[size_t(c.out)].role == kernel::ValueRole::inout)
+      if (c.out && cone.values[c.out].role == kernel::ValueRole::inout)
         work.bytes += points(stage.axes) * bits(c.dtype) / 8;
   return work;
 }
@@ -233,7 +236,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
 } // namespace
 
 KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
-  return count(cone, sizes, {}, [](size_t) { return 1.0; });
+  return count(cone, sizes, {}, [](kernel::StageId) { return 1.0; });
 }
 
 namespace {
@@ -244,18 +247,19 @@ class LoopTrips {
 public:
   LoopTrips(const kernel::Nests& nests, ExprMap<int64_t> sizes) : nests_(nests), sizes_(std::move(sizes)) {}
 
-  double operator()(size_t stage, const std::vector<int>& axes, const kernel::Formula& f, double points) {
+  double operator()(kernel::StageId stage, const std::vector<kernel::AxisId>& axes, const kernel::Formula& f,
+                    double points) {
     const kernel::StageNest& nest = nests_.stages[stage];
-    const std::vector<bool>& with = axes_of(f);
+    const IdVector<kernel::AxisId, bool>& with = axes_of(f);
     double trips = 1, inside = 1;
     for (const kernel::StageLoop& loop : nest.loops) {
       if (!loop.symbol.is_symbol()) continue;
       bool along = false, varies = false;
-      for (const int a : axes) {
-        const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+      for (const kernel::AxisId a : axes) {
+        const Expr axis = nests_.cone.axes[a].symbol;
         if (!kernel::depends_on_loop(nest, axis, loop)) continue;
         along = true;
-        varies = varies || with[size_t(a)];
+        varies = varies || with[a];
       }
       if (!along) continue;
       const auto extent = evaluate(loop.extent, sizes_);
@@ -267,25 +271,25 @@ public:
 
 private:
   /// By axis of the cone: does the formula vary with it?
-  const std::vector<bool>& axes_of(const kernel::Formula& f) {
+  const IdVector<kernel::AxisId, bool>& axes_of(const kernel::Formula& f) {
     const auto known = axes_.find(&f);
     if (known != axes_.end()) return known->second;
-    std::vector<bool> axes(nests_.cone.axes.size(), f.is<kernel::FormulaComponent>());
-    for (size_t a = 0; a < axes.size(); ++a) {
+    IdVector<kernel::AxisId, bool> axes(nests_.cone.axes.size(), f.is<kernel::FormulaComponent>());
+    for (const kernel::AxisId a : axes.ids()) {
       const Expr symbol = nests_.cone.axes[a].symbol;
       axes[a] = axes[a] || depends_on(guard_of(f), symbol) ||
                 std::ranges::any_of(index_of(f), [&](Expr e) { return depends_on(e, symbol); });
     }
     for (const kernel::FormulaRef& arg : args_of(f)) {
-      const std::vector<bool>& others = axes_of(*arg);
-      for (size_t a = 0; a < axes.size(); ++a) axes[a] = axes[a] || others[a];
+      const IdVector<kernel::AxisId, bool>& others = axes_of(*arg);
+      for (const kernel::AxisId a : axes.ids()) axes[a] = axes[a] || others[a];
     }
     return axes_.emplace(&f, std::move(axes)).first->second;
   }
 
   const kernel::Nests& nests_;
   ExprMap<int64_t> sizes_;
-  std::unordered_map<const kernel::Formula*, std::vector<bool>> axes_;
+  std::unordered_map<const kernel::Formula*, IdVector<kernel::AxisId, bool>> axes_;
 };
 
 } // namespace
@@ -294,7 +298,7 @@ KernelWork work_of(const kernel::Nests& nests, const std::map<std::string, int64
   const ExprMap<int64_t> bound = bound_symbols(nests.cone.symbols, sizes);
   return count(
       nests.cone, sizes, LoopTrips(nests, bound),
-      [&](size_t stage) { return kernel::share_of_loops(nests, stage, bound); }, &nests);
+      [&](kernel::StageId stage) { return kernel::share_of_loops(nests, stage, bound); }, &nests);
 }
 
 double limit_seconds(const KernelWork& work, const MachineProfile& profile, int threads) {

@@ -13,9 +13,9 @@ struct KernelWork {
   double flops = 0;
   double steps = 0; ///< operations of every type, functions by what computes them
   /// Of these, by stage: additions of folds, the products that they add, and what these read.
-  std::vector<double> product_steps = {};
+  IdVector<kernel::StageId, double> product_steps = {};
   double bytes = 0; ///< arguments, each once; of what is read at indices from memory as much as is asked for
-  std::vector<double> value_bytes = {}; ///< of these, by value of the cone
+  IdVector<kernel::ValueId, double> value_bytes = {}; ///< of these, by value of the cone
 };
 KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes);
 /// Of a cone under a schedule: each part of a tuple that passes over its axes again, copies, and what

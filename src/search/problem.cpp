@@ -168,8 +168,8 @@ double points_of(const kernel::Cone& cone, const std::map<std::string, int64_t>&
   double total = 0;
   for (const kernel::Stage& stage : cone.stages) {
     double points = 1;
-    for (const int axis : stage.axes)
-      points *= double(evaluate(cone.axes[size_t(axis)].extent, bound).value());
+    for (const kernel::AxisId axis : stage.axes)
+      points *= double(evaluate(cone.axes[axis].extent, bound).value());
     total += points;
   }
   return total;

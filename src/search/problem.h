@@ -84,7 +84,7 @@ Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, in
               bool blocks = false);
 /// Elements of the largest tile along each axis of the cone, by the axis' position; 1 where it is
 /// not split.
-std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule);
+IdVector<kernel::AxisId, int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule);
 /// Points of all stages at these symbols.
 double points_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& symbols);
 

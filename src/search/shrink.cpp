@@ -7,8 +7,10 @@
 
 namespace luminal::search {
 namespace {
+using kernel::AxisId;
 using kernel::Directive;
 using kernel::DirectiveKind;
+using kernel::ValueId;
 
 /// What the schedule makes of each axis. Loops are followed by name: those of an axis have one name
 /// in all stages.
@@ -18,23 +20,23 @@ struct AxisUse {
   bool whole = false; // lanes or bodies are written out for the axis as it is
 };
 
-std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& schedule) {
-  std::vector<AxisUse> uses(cone.axes.size());
+IdVector<AxisId, AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& schedule) {
+  IdVector<AxisId, AxisUse> uses(cone.axes.size());
   struct Loop {
-    std::vector<int> axes;
+    std::vector<AxisId> axes;
     int64_t unit = 1; // elements of the axis in one trip
     bool split = false;
   };
   std::map<std::string, Loop> loops;
-  for (size_t a = 0; a < cone.axes.size(); a++) loops[cone.axes[a].name] = {{int(a)}, 1, false};
+  for (const AxisId a : cone.axes.ids()) loops[cone.axes[a].name] = {{a}, 1, false};
   auto find = [&](const std::string& name) {
     auto found = loops.find(name);
     if (found == loops.end()) found = loops.find(name.substr(0, name.find('.'))); // k.part, k.round: of k
     return found == loops.end() ? Loop() : found->second;
   };
   auto grow = [&](const Loop& loop, int64_t unit) {
-    for (const int a : loop.axes) {
-      AxisUse& use = uses[size_t(a)];
+    for (const AxisId a : loop.axes) {
+      AxisUse& use = uses[a];
       use.tile = std::max(use.tile, unit);
       if (unit > 1) use.grain = use.grain > 1 ? std::min(use.grain, unit) : unit;
     }
@@ -56,12 +58,12 @@ std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& s
       const Loop loop = find(d.words[1]);
       const int64_t block = d.numbers.size() > 1 ? d.numbers[1] : 1;
       int64_t tile = 1;
-      for (const int a : loop.axes) tile = std::max(tile, uses[size_t(a)].tile);
+      for (const AxisId a : loop.axes) tile = std::max(tile, uses[a].tile);
       grow(loop, tile * d.numbers[0] * block);
     } else if (d.kind == DirectiveKind::vector || d.kind == DirectiveKind::unroll) {
       for (size_t w = 1; w < d.words.size(); w++)
         if (const auto found = loops.find(d.words[w]); found != loops.end() && !found->second.split)
-          for (const int a : found->second.axes) uses[size_t(a)].whole = true;
+          for (const AxisId a : found->second.axes) uses[a].whole = true;
     } else if (d.kind == DirectiveKind::padded_copy && !d.numbers.empty()) {
       grow(find(d.words[2]), d.numbers[0]);
     } else if (d.kind == DirectiveKind::jam) {
@@ -121,77 +123,77 @@ class Ties {
 public:
   explicit Ties(const kernel::Cone& cone)
       : cone_(cone), parent_(cone.axes.size()), kept_(cone.axes.size(), false) {
-    std::iota(parent_.begin(), parent_.end(), 0);
+    std::iota(parent_.begin(), parent_.end(), AxisId(0));
     uses_.resize(cone.values.size());
-    for (size_t v = 0; v < cone.values.size(); v++) uses_[v].resize(cone.values[v].shape.size());
+    for (const ValueId v : cone.values.ids()) uses_[v].resize(cone.values[v].shape.size());
     const auto see_load = [&](const kernel::FormulaLoad& load, DType dtype) { see(load, dtype); };
     for (const kernel::Stage& stage : cone.stages) {
       kernel::visit_loads(stage, see_load);
       for (const kernel::Component& c : stage.components)
-        if (c.out >= 0) see(c.out, c.index);
-      for (const int a : stage.ordered) keep(a); // what depends on the order stays whole
+        if (c.out) see(c.out, c.index);
+      for (const AxisId a : stage.ordered) keep(a); // what depends on the order stays whole
     }
     for (const kernel::ConeHole& hole : cone.holes) kernel::visit_loads(hole.value, see_load);
-    for (size_t v = 0; v < uses_.size(); v++)
+    for (const ValueId v : uses_.ids())
       for (size_t d = 0; d < uses_[v].size(); d++) tie(v, d);
   }
-  int root(int axis) const {
-    while (parent_[size_t(axis)] != axis) axis = parent_[size_t(axis)];
+  AxisId root(AxisId axis) const {
+    while (parent_[axis] != axis) axis = parent_[axis];
     return axis;
   }
-  bool kept(int axis) const { return kept_[size_t(axis)]; }
-  /// The axis whose extent the dimension has, or -1: it keeps its own.
-  int axis_of(size_t value, size_t dim) const {
+  bool kept(AxisId axis) const { return kept_[axis]; }
+  /// The axis whose extent the dimension has, or none: it keeps its own.
+  AxisId axis_of(ValueId value, size_t dim) const {
     const auto& uses = uses_[value][dim];
-    return plain(value, dim) && !uses.empty() ? axis(uses[0]) : -1;
+    return plain(value, dim) && !uses.empty() ? axis(uses[0]) : AxisId();
   }
 
 private:
   void see(const kernel::FormulaLoad& load, DType dtype) {
-    if (dtype != cone_.values[size_t(load.value)].dtype) // bytes from an element on: neighbours are read, too
+    if (dtype != cone_.values[load.value].dtype) // bytes from an element on: neighbours are read, too
       for (size_t d = 0; d < load.index.size(); d++) odd_.insert({load.value, int(d)});
     see(load.value, load.index);
   }
-  void see(int value, const std::vector<Expr>& index) {
-    for (size_t d = 0; d < index.size(); d++) uses_[size_t(value)][d].push_back(index[d]);
+  void see(ValueId value, const std::vector<Expr>& index) {
+    for (size_t d = 0; d < index.size(); d++) uses_[value][d].push_back(index[d]);
   }
-  int axis(Expr e) const {
-    for (size_t a = 0; a < cone_.axes.size(); a++)
-      if (cone_.axes[a].symbol == e) return int(a);
-    return -1;
+  AxisId axis(Expr e) const {
+    for (const AxisId a : cone_.axes.ids())
+      if (cone_.axes[a].symbol == e) return a;
+    return {};
   }
-  bool plain(size_t value, size_t dim) const {
-    if (odd_.contains({int(value), int(dim)})) return false;
+  bool plain(ValueId value, size_t dim) const {
+    if (odd_.contains({value, int(dim)})) return false;
     return std::ranges::all_of(uses_[value][dim], [&](Expr e) {
-      const int a = axis(e);
-      return a >= 0 && cone_.axes[size_t(a)].extent == cone_.values[value].shape[dim];
+      const AxisId a = axis(e);
+      return a && cone_.axes[a].extent == cone_.values[value].shape[dim];
     });
   }
-  void keep(int a) { kept_[size_t(a)] = true; }
-  void tie(size_t value, size_t dim) {
+  void keep(AxisId a) { kept_[a] = true; }
+  void tie(ValueId value, size_t dim) {
     const auto& uses = uses_[value][dim];
     if (plain(value, dim)) {
-      for (size_t i = 1; i < uses.size(); i++) parent_[size_t(root(axis(uses[i])))] = root(axis(uses[0]));
+      for (size_t i = 1; i < uses.size(); i++) parent_[root(axis(uses[i]))] = root(axis(uses[0]));
       return;
     }
     // Inputs may be read in part; what this kernel writes must be there wherever it is read.
     if (cone_.values[value].role == kernel::ValueRole::input) return;
     for (const Expr e : uses)
       for (const Expr symbol : symbols_of(e))
-        if (const int a = axis(symbol); a >= 0) keep(a);
+        if (const AxisId a = axis(symbol)) keep(a);
   }
 
   const kernel::Cone& cone_;
-  std::vector<int> parent_;
-  std::vector<bool> kept_;
-  std::vector<std::vector<std::vector<Expr>>> uses_; // by value and dimension
-  std::set<std::pair<int, int>> odd_;
+  IdVector<AxisId, AxisId> parent_;
+  IdVector<AxisId, bool> kept_;
+  IdVector<ValueId, std::vector<std::vector<Expr>>> uses_; // by value and dimension
+  std::set<std::pair<ValueId, int>> odd_;
 };
 
 } // namespace
 
-std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule) {
-  std::vector<int64_t> sizes;
+IdVector<AxisId, int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule) {
+  IdVector<AxisId, int64_t> sizes;
   for (const AxisUse& use : uses_of(cone, schedule)) sizes.push_back(use.tile);
   return sizes;
 }
@@ -205,7 +207,7 @@ Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, in
   for (const Expr symbol : cone.symbols) {
     int64_t& value = small.symbols.at(std::string(symbol.name()));
     AxisUse was, use;
-    for (size_t a = 0; a < cone.axes.size(); a++)
+    for (const AxisId a : cone.axes.ids())
       if (std::ranges::count(symbols_of(cone.axes[a].extent), symbol) > 0) {
         if (before[a].tile > was.tile) was = before[a];
         if (uses[a].tile > use.tile) use = {uses[a].tile, uses[a].grain, use.whole};
@@ -227,29 +229,29 @@ Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, in
 
   // Constant extents: axes that are tied together get the largest that one of them wants.
   const Ties ties(cone);
-  std::map<int, int64_t> wanted;
-  for (size_t a = 0; a < cone.axes.size(); a++) {
+  std::map<AxisId, int64_t> wanted;
+  for (const AxisId a : cone.axes.ids()) {
     if (!cone.axes[a].extent.is_constant()) continue;
     const int64_t extent = cone.axes[a].extent.value();
-    const bool fixed = uses[a].whole || ties.kept(int(a));
-    int64_t& want = wanted[ties.root(int(a))];
+    const bool fixed = uses[a].whole || ties.kept(a);
+    int64_t& want = wanted[ties.root(a)];
     want = std::max(want, fixed ? extent : small_extent(extent, before[a], uses[a], tiles));
   }
-  std::vector<Expr> extents;
+  IdVector<AxisId, Expr> extents;
   ExprMap<Expr> renamed;
-  for (size_t a = 0; a < cone.axes.size(); a++) {
+  for (const AxisId a : cone.axes.ids()) {
     kernel::ConeAxis& axis = cone.axes[a];
     extents.push_back(axis.extent);
     if (!axis.extent.is_constant()) continue;
-    const int64_t extent = std::min(axis.extent.value(), wanted.at(ties.root(int(a))));
+    const int64_t extent = std::min(axis.extent.value(), wanted.at(ties.root(a)));
     if (extent == axis.extent.value()) continue;
     extents.back() = extent;
     renamed[axis.symbol] = Expr::symbol(axis.name, {0, std::max<int64_t>(extent - 1, 0)});
   }
-  for (size_t v = 0; v < cone.values.size(); v++)
+  for (const ValueId v : cone.values.ids())
     for (size_t d = 0; d < cone.values[v].shape.size(); d++)
-      if (const int a = ties.axis_of(v, d); a >= 0) cone.values[v].shape[d] = extents[size_t(a)];
-  for (size_t a = 0; a < cone.axes.size(); a++) {
+      if (const AxisId a = ties.axis_of(v, d)) cone.values[v].shape[d] = extents[a];
+  for (const AxisId a : cone.axes.ids()) {
     cone.axes[a].extent = extents[a];
     if (const auto found = renamed.find(cone.axes[a].symbol); found != renamed.end())
       cone.axes[a].symbol = found->second;

@@ -454,8 +454,9 @@ ReadableValue value_in_place(std::string_view op, const Tensor& tensor, Where wh
     if (input.role == Role::state && g.store && g.context()) {
       auto extents = present_shape(op, g, node.type().shape, where);
       const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
-      const int slot = g.context()->executable().plan().find_slot(input.name, runtime::SlotKind::state);
-      const int64_t most = slot < 0 ? wanted : g.context()->executable().plan().slots[size_t(slot)].max_bytes;
+      const runtime::SlotId slot =
+          g.context()->executable().plan().find_slot(input.name, runtime::SlotKind::state);
+      const int64_t most = slot ? g.context()->executable().plan().slots[slot].max_bytes : wanted;
       auto memory = g.store->state(input.name, most);
       if (!memory) throw Error(op, memory.error(), where);
       return {{*memory, size_t(wanted)}, std::move(extents), unseen(g.store->device())};

@@ -130,9 +130,9 @@ void give(std::string_view op, const Tensor& to, InputData data, Where where) {
   g.weights_set_again |= input.role == Role::weight && g.data[input.name].given;
   if (input.role == Role::state && g.store && g.executable() && data.buffer) {
     data.owner = nullptr;
-    const int slot = g.executable()->plan().find_slot(input.name, runtime::SlotKind::state);
-    if (slot >= 0 && data.buffer.use_count() == 1 &&
-        data.buffer->buffer.bytes() >= g.executable()->plan().slots[size_t(slot)].max_bytes &&
+    const runtime::SlotId slot = g.executable()->plan().find_slot(input.name, runtime::SlotKind::state);
+    if (slot && data.buffer.use_count() == 1 &&
+        data.buffer->buffer.bytes() >= g.executable()->plan().slots[slot].max_bytes &&
         data.buffer->buffer.serves(g.store->device())) {
       g.store->exchange_state(input.name, std::move(data.buffer->buffer));
       g.data.erase(input.name);

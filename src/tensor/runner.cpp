@@ -10,8 +10,8 @@ struct Runner::State {
   std::vector<std::string> dimensions;
   std::vector<Tensor> inputs, outputs;
   std::shared_ptr<const runtime::Executable> executable; // whose slots these are
-  std::vector<int> input_slots;                          // -1: nothing that runs reads it
-  std::vector<int> output_slots;
+  std::vector<runtime::SlotId> input_slots;              // none: nothing that runs reads it
+  std::vector<runtime::SlotId> output_slots;
 
   void find_slots(Where where);
 };
@@ -23,8 +23,8 @@ void Runner::State::find_slots(Where where) {
   output_slots.clear();
   for (const Tensor& input : inputs) {
     const auto& name = std::get<InputAttr>(graph->builder[input.id()].attr).name;
-    const int slot = plan.find_slot(name, runtime::SlotKind::argument);
-    input_slots.push_back(slot >= 0 && plan.slots[size_t(slot)].used ? slot : -1);
+    const runtime::SlotId slot = plan.find_slot(name, runtime::SlotKind::argument);
+    input_slots.push_back(slot && plan.slots[slot].used ? slot : runtime::SlotId());
   }
   for (const Tensor& output : outputs) {
     const auto label = graph->readable.find(output.id());
@@ -81,7 +81,7 @@ void Runner::run(std::span<const int64_t> sizes, std::span<const void* const> in
   runtime::Context& context = *g.context();
   if (s.executable != g.programs[g.running]->executable) s.find_slots(where);
   for (size_t i = 0; i < inputs.size(); i++) {
-    if (s.input_slots[i] < 0) continue;
+    if (!s.input_slots[i]) continue;
     if (auto done = context.bind_argument_slot(s.input_slots[i], inputs[i]); !done)
       throw Error("run", done.error(), where);
   }

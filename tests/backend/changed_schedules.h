@@ -139,7 +139,7 @@ inline test::Arguments arguments_of(const Function& function, const Cone& cone, 
   ExprMap<int64_t> values;
   for (Expr s : kernel.symbols)
     args.symbol(std::string(s.name()), values[s] = bindings.symbols.at(std::string(s.name())));
-  size_t b = 0;
+  BufferId b(0);
   for (const ConeValue& v : cone.values) {
     if (v.role == ValueRole::interior) continue;
     const Buffer& buffer = kernel.buffers[b++];

@@ -148,7 +148,7 @@ public:
     launch.local_stride = local;
     launch.workers = workers;
     cpu().launch(id(), launch).value();
-    for (size_t i = 0; i < buffers.size(); ++i) {
+    for (size_t i = 0; i < buffers.size(); i++) {
       EXPECT_TRUE(buffers[i].intact()) << kernel_.name << " wrote beside " << names[i];
       args.data[names[i]] = buffers[i].content();
     }

@@ -46,7 +46,7 @@ void expect_unit(const std::string& text, int64_t steps, bool to_the_bit = false
   if (to_the_bit)
     EXPECT_EQ(args.data["c"], expected.data["c"]) << text;
   else
-    EXPECT_TRUE(close(k.buffers[2].dtype, args.data["c"], expected.data["c"])) << text;
+    EXPECT_TRUE(close(k.buffers.back().dtype, args.data["c"], expected.data["c"])) << text;
 }
 
 TEST(Units, MultiplyAddOfAnyWidth) {

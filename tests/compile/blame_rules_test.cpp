@@ -68,7 +68,7 @@ std::string difference(const Compiled& compiled, const Options& with, ThreadPool
   plain.search = {};
   plain.tuning = nullptr;
   ProgramRace race({.pool = &pool});
-  const int right = race.add(compile(parse_module(program), plain).value().plan).value();
+  const ProgramId right = race.add(compile(parse_module(program), plain).value().plan).value();
   return race.difference(right, race.add(compiled.plan).value()).value();
 }
 

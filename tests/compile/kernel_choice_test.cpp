@@ -54,7 +54,7 @@ Other other_schedule(const Module& module, const Options& options) {
   PlanBuilder builder(module, chooser);
   EXPECT_TRUE(builder.build());
   EXPECT_EQ(builder.kernels().size(), 1u);
-  const PlannedKernel& kernel = builder.kernels()[0];
+  const PlannedKernel& kernel = builder.kernels().front();
   Other made{kernel.problem().value(), *kernel.key, kernel.schedule, ""};
   const auto usual = kernel::default_kernel(made.problem.cone, options.limits);
   for (const kernel::Decision& d : usual.decisions)
@@ -109,7 +109,7 @@ TEST(KernelChoice, DimensionsDoNotCountButTheirRangesAndSizesDo) {
   EXPECT_NE(first.choices[0].key, compiled("n", 128, {{"n", 8}}).choices[0].key);
   EXPECT_NE(first.choices[0].key, compiled("n", 64, {{"n", 1}}).choices[0].key);
   // The machine code takes the plan's own symbol.
-  EXPECT_EQ(first.plan->kernels[0].symbols, first.plan->symbols);
+  EXPECT_EQ(first.plan->kernels.front().symbols, first.plan->symbols);
 }
 
 TEST(KernelChoice, KernelsThatDifferInTheirScanOrDomainDiffer) {
@@ -206,7 +206,7 @@ TEST(KernelChoice, LaunchesRunOnAsManyWorkersAsTheScheduleSays) {
   options.rules.on = false;           // they would exchange the products
   const Compiled usual = compile(module, options).value();
   ASSERT_EQ(usual.schedules.size(), 1u); // both are one kernel
-  ASSERT_FALSE(usual.plan->kernels[0].barriers);
+  ASSERT_FALSE(usual.plan->kernels.front().barriers);
   ThreadPool pool(4);
   const auto device = device::make_cpu_device(pool);
   const auto parts = [&](const std::string& more) {

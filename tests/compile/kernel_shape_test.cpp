@@ -60,7 +60,7 @@ TEST(KernelShape, TheMemoGivesWhatBuildConeMakes) {
   const Kernels k = kernels_of(layers);
   const Function& f = k.module.entry();
   ConeMemo memo;
-  std::set<int> shapes;
+  std::set<ShapeId> shapes;
   for (const auto& roots : k.partition.kernels) {
     const auto known = memo.cone(f, roots, k.stored, "k");
     ASSERT_TRUE(known) << known.error();
@@ -70,7 +70,7 @@ TEST(KernelShape, TheMemoGivesWhatBuildConeMakes) {
     EXPECT_EQ(structural_hash128(kernel::canonical(known->cone).cone),
               structural_hash128(kernel::canonical(*made).cone));
     ASSERT_EQ(known->cone.values.size(), made->values.size());
-    for (size_t v = 0; v < made->values.size(); v++) {
+    for (const kernel::ValueId v : made->values.ids()) {
       EXPECT_EQ(known->cone.values[v].origin, made->values[v].origin) << made->values[v].name;
       EXPECT_EQ(known->cone.values[v].base, made->values[v].base) << made->values[v].name;
       EXPECT_EQ(known->cone.values[v].role, made->values[v].role) << made->values[v].name;

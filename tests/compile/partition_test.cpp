@@ -27,9 +27,9 @@ Result<std::vector<std::string>> launches(const std::string& text, const std::st
   for (const runtime::Step& step : plan->steps) {
     if (step.kind != runtime::StepKind::launch) continue;
     std::string written, read;
-    const std::vector<bool>& writes = plan->kernels[size_t(step.kernel)].writes;
+    const std::vector<bool>& writes = plan->kernels[step.kernel].writes;
     for (size_t i = 0; i < step.slots.size(); i++)
-      (writes[i] ? written : read) += " " + plan->slots[size_t(step.slots[i])].name;
+      (writes[i] ? written : read) += " " + plan->slots[step.slots[i]].name;
     lines.push_back(written.substr(1) + " <-" + read);
   }
   return lines;

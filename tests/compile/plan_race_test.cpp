@@ -135,7 +135,7 @@ TEST(PlanRace, EveryPlanOfARegionCanBePinnedAndComputesTheSame) {
     ProgramRace::Options how;
     how.pool = &pool;
     ProgramRace race(how);
-    const int a = race.add(usual.plan).value(), b = race.add(compiled.plan).value();
+    const ProgramId a = race.add(usual.plan).value(), b = race.add(compiled.plan).value();
     EXPECT_EQ(race.difference(a, b).value(), "") << plan.name;
   }
   EXPECT_GE(kernels.size(), 2u) << "the plans have other kernels";

@@ -242,8 +242,8 @@ TEST(ProgramRace, TellsTheFasterProgramAndRefusesTooMuchMemory) {
                     depth));
   };
   ProgramRace race({.pool = &pool});
-  const int small = race.add(compile(term(64), options).value().plan).value();
-  const int large = race.add(compile(term(1 << 16), options).value().plan).value();
+  const ProgramId small = race.add(compile(term(64), options).value().plan).value();
+  const ProgramId large = race.add(compile(term(1 << 16), options).value().plan).value();
   const auto times = race.compare(small, large, 0, 5, {}).value();
   EXPECT_EQ(times.rounds, 5);
   EXPECT_LT(times.first, times.second); // by a factor of a thousand

@@ -20,14 +20,14 @@ public:
     how.epsilon = epsilon;
     how.sizes = std::move(sizes);
     ProgramRace race(how);
-    const int a = add(race, first), b = add(race, second);
+    const ProgramId a = add(race, first), b = add(race, second);
     const std::string there = race.difference(a, b).value(), again = race.difference(a, b).value();
     EXPECT_EQ(there, again) << "what it reads and the states are as they were";
     return there;
   }
 
 private:
-  int add(ProgramRace& race, const std::string& text) {
+  ProgramId add(ProgramRace& race, const std::string& text) {
     Options options = Options::host(pool_.size());
     options.cache = false;
     options.rules.on = false;

@@ -106,7 +106,7 @@ TEST(SearchLog, AReplayGivesTheSamePlanWithoutMeasuring) {
     EXPECT_EQ(second.search->complete, first.search->complete);
     EXPECT_THAT(options.tuning->entries(), testing::IsEmpty()) << "it keeps nothing";
     ProgramRace race({.pool = &pool, .sizes = {{"n", 7}}}); // and what it gives runs
-    const int a = race.add(first.plan).value(), b = race.add(second.plan).value();
+    const ProgramId a = race.add(first.plan).value(), b = race.add(second.plan).value();
     EXPECT_EQ(race.difference(a, b).value(), "");
   }
 }

@@ -12,14 +12,10 @@ Cone all_kinds() {
   Cone cone;
   const Expr i = Expr::symbol("i", {0, 7}), j = Expr::symbol("j", {0, 15});
   cone.axes = {{"i", 8, i}, {"j", 16, j}};
-  cone.values.resize(2);
-  cone.values[0].name = "x";
-  cone.values[0].shape = {8, 16};
-  cone.values[1].name = "y";
-  cone.values[1].shape = {8};
-  cone.values[1].axes = {0};
-  cone.values[1].role = ValueRole::output;
-  const FormulaRef x = formula_load(0, DType::f32, {i, j - 1}, ge(j, 1));
+  const AxisId row(0), column(1);
+  const ValueId in = cone.values.add({"x", DType::f32, {8, 16}});
+  const ValueId out = cone.values.add({"y", DType::f32, {8}, {row}, ValueRole::output});
+  const FormulaRef x = formula_load(in, DType::f32, {i, j - 1}, ge(j, 1));
   const FormulaRef bits = formula_bitcast(DType::i32, x);
   const FormulaRef number = formula_op(Op::add, {bits, formula_index(i * 16 + j, DType::i32)});
   Formula named = *formula_user_op("twice", DType::f32, {formula_cast(DType::f32, number)});
@@ -27,16 +23,16 @@ Cone all_kinds() {
   named.at = {i, j};
   Component sum, scaled;
   sum.kind = ComponentKind::fold;
-  sum.axes = scaled.axes = {0};
+  sum.axes = scaled.axes = {row};
   sum.body = std::make_shared<const Formula>(named);
   sum.init = formula_constant(DType::f32, 0.5);
   scaled.after = true;
   scaled.body = formula_op(Op::mul, {formula_component(0, DType::f32), formula_constant(DType::f32, -3)});
-  scaled.out = 1;
+  scaled.out = out;
   scaled.index = {i};
   Stage stage;
   stage.name = "y";
-  stage.axes = {0, 1};
+  stage.axes = {row, column};
   stage.components = {sum, scaled};
   cone.stages = {stage};
   return cone;
@@ -65,7 +61,7 @@ TEST(ConeHash, StaysWhatItIs) {
 template <class Kind> bool tells_apart(const std::function<void(Kind&)>& change) {
   const Cone cone = all_kinds();
   Cone other = cone;
-  rewrite_stage(other.stages[0], FormulaRewriter([&](const FormulaRef& f) -> FormulaRef {
+  rewrite_stage(other.stages.front(), FormulaRewriter([&](const FormulaRef& f) -> FormulaRef {
                   Formula copy = *f;
                   if (auto* kind = std::get_if<Kind>(&copy.kind)) change(*kind);
                   return std::make_shared<const Formula>(std::move(copy));
@@ -76,7 +72,7 @@ template <class Kind> bool tells_apart(const std::function<void(Kind&)>& change)
 TEST(ConeHash, DiffersWithEachPartOfAFormula) {
   EXPECT_FALSE(tells_apart<FormulaLoad>([](auto&) {}));
   EXPECT_TRUE(tells_apart<FormulaConstant>([](auto& f) { f.value = 2; }));
-  EXPECT_TRUE(tells_apart<FormulaLoad>([](auto& f) { f.value = 1; }));
+  EXPECT_TRUE(tells_apart<FormulaLoad>([](auto& f) { f.value = ValueId(1); }));
   EXPECT_TRUE(tells_apart<FormulaLoad>([](auto& f) { f.index[0] = 0; }));
   EXPECT_TRUE(tells_apart<FormulaLoad>([](auto& f) { f.guard = 1; }));
   EXPECT_TRUE(tells_apart<FormulaIndex>([](auto& f) { f.value = f.value + 1; }));

@@ -530,7 +530,7 @@ TEST(Lanes, OfFewerTripsAreFilledUp) {
   Module module = parse_module(term, "lanes");
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone) << cone.error();
-  const std::string name = cone->stages[0].name, last = cone->axes[1].name;
+  const std::string name = cone->stages.front().name, last = cone->axes[AxisId(1)].name;
   EXPECT_THAT(lowered(term, fmt::format("vector {} {}", name, last)),
               HasSubstr(fmt::format("vector {} in 0..16 masked 11\n", last)));
 }

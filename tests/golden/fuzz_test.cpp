@@ -43,7 +43,7 @@ TEST_P(GoldenFuzz, RandomSchedules) {
     Schedule schedule;
     // Tuples over different axes are lowered as a cascade; half of the time it comes first.
     for (auto& s : cone->stages)
-      if (s.monoid && s.scan_axis < 0) schedule.add(DirectiveKind::cascade, {s.name, "root"});
+      if (s.monoid && !s.scan_axis) schedule.add(DirectiveKind::cascade, {s.name, "root"});
     if (round % 2 == 0) schedule.directives.clear();
     for (int i = 0; i < GetParam().directives; i++) {
       Schedule longer = schedule;
@@ -54,7 +54,7 @@ TEST_P(GoldenFuzz, RandomSchedules) {
         // Written-out loops multiply; a kernel that would take the interpreter too long is left
         // out.
         if (written_out(*cone, longer) > 64) continue;
-        for (auto& s : apply(*cone, last_version(longer)).cone.stages) tuples |= s.monoid && s.scan_axis < 0;
+        for (auto& s : apply(*cone, last_version(longer)).cone.stages) tuples |= s.monoid && !s.scan_axis;
       } catch (const ScheduleFailure& failure) {
         refused++;
         EXPECT_THAT(failure.text, testing::HasSubstr(": ")) << line;

@@ -88,7 +88,7 @@ inline KernelRun run_cone(const Function& function, const Cone& cone, const Kern
   }
   for (const ConeValue& v : cone.values) {
     if (v.role == ValueRole::interior) continue;
-    const Buffer& buffer = kernel.buffers[bytes.size()];
+    const Buffer& buffer = kernel.buffers[BufferId(bytes.size())];
     EXPECT_EQ(buffer.name, v.name);
     auto size = size_t(storage_bytes(v.dtype, *evaluate(buffer.size, values)));
     NodeId source = v.role == ValueRole::inout ? v.base : v.origin;

@@ -165,8 +165,8 @@ TEST(GoldenPrefetch, LinesOfLanesAndOfResults) {
                                      "turn");
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone.ok()) << cone.error();
-  const std::string stage = cone->stages[0].name;
-  const std::string i = cone->axes[0].name, j = cone->axes[1].name;
+  const std::string stage = cone->stages.front().name;
+  const std::string i = cone->axes.front().name, j = cone->axes[AxisId(1)].name;
   const std::string text =
       fmt::format("split {0} {1} io iu 16\nsplit {0} {2} jo jl 16\norder {0} io jo iu jl\nunroll {0} iu\n"
                   "vector {0} jl\nprefetch {0} x io jo 1\nprefetch {0} y io jo 1\n",
@@ -188,7 +188,8 @@ TEST(GoldenPrefetch, LinesOfOneVector) {
                                      "pick");
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone.ok()) << cone.error();
-  const std::string stage = cone->stages[0].name, i = cone->axes[0].name, j = cone->axes[1].name;
+  const std::string stage = cone->stages.front().name, i = cone->axes.front().name,
+                    j = cone->axes[AxisId(1)].name;
   auto kernel = lower(*cone, parse_schedule(fmt::format("split {0} {2} jo jl 16\nvector {0} jl\n"
                                                         "prefetch {0} x {1} jo 2\n",
                                                         stage, i, j),

@@ -34,9 +34,9 @@ public:
   Directive propose(const Schedule& schedule) {
     Nests nests = apply(cone_, last_version(schedule));
     auto& stages = nests.cone.stages;
-    int s = int(pick(int64_t(stages.size())));
-    std::string stage = stages[size_t(s)].name;
-    auto& loops = nests.stages[size_t(s)].loops;
+    const StageId s(pick(int64_t(stages.size())));
+    std::string stage = stages[s].name;
+    auto& loops = nests.stages[s].loops;
     std::string loop = loops.empty() ? "none" : any(loops).name;
     std::string value = any(nests.cone.values).name;
     std::string axis = nests.cone.axes.empty() ? "none" : any(nests.cone.axes).name;

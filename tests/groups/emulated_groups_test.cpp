@@ -17,7 +17,7 @@ std::vector<simt::Bytes> arguments(const GroupCase& c) {
   for (const ConeValue& v : c.cone.values) {
     if (v.role == ValueRole::interior) continue;
     const Node& node = c.module.entry()[v.origin];
-    const Buffer& buffer = c.kernel.buffers[bytes.size()];
+    const Buffer& buffer = c.kernel.buffers[BufferId(bytes.size())];
     if (v.role == ValueRole::output)
       bytes.emplace_back(size_t(storage_bytes(v.dtype, *evaluate(buffer.size, values))), std::byte{0xA5});
     else if (node.kind == NodeKind::constant)

@@ -133,7 +133,8 @@ TEST_P(OpenClKernels, EqualTheInterpreter) {
     std::vector<Bytes> got = arguments;
     run(k, got, w.symbols, workers, w.lanes);
     for (size_t i = 0; i < got.size(); ++i)
-      EXPECT_EQ(first_mistake({k.buffers[i].name, i, DType::f32, 0, int64_t(w.sizes[i])}, got[i], want[i]),
+      EXPECT_EQ(first_mistake({k.buffers[kernel::BufferId(i)].name, i, DType::f32, 0, int64_t(w.sizes[i])},
+                              got[i], want[i]),
                 "");
   }
 }

@@ -215,7 +215,7 @@ TEST(GpuTexts, NullDevicesWriteTheText) {
     options.cache = false;
     const auto compiled = compile::compile(module, options);
     ASSERT_TRUE(compiled.ok()) << compiled.error();
-    const auto& object = *compiled->plan->kernels[0].object;
+    const auto& object = *compiled->plan->kernels.front().object;
     EXPECT_THAT(std::string(reinterpret_cast<const char*>(object.data()), object.size()),
                 testing::HasSubstr(word));
   }
@@ -230,11 +230,11 @@ TEST(OpenClPlans, NullDeviceWritesTheText) {
   const auto compiled = compile::compile(module, options);
   ASSERT_TRUE(compiled.ok()) << compiled.error();
   ASSERT_EQ(compiled->plan->kernels.size(), 1u);
-  const auto& object = *compiled->plan->kernels[0].object;
+  const auto& object = *compiled->plan->kernels.front().object;
   const std::string text(reinterpret_cast<const char*>(object.data()), object.size());
   EXPECT_THAT(text, testing::HasSubstr("__kernel"));
   EXPECT_THAT(text, testing::HasSubstr("lum_tanh_f32("));
-  EXPECT_EQ(compiled->plan->kernels[0].threads.phases, 1);
+  EXPECT_EQ(compiled->plan->kernels.front().threads.phases, 1);
 }
 
 } // namespace

@@ -99,11 +99,11 @@ TEST(LoopDocs, EveryExampleRuns) {
     EXPECT_TRUE(run.ok()) << run.text();
     ASSERT_FALSE(out.empty());
     for (const auto& [name, expected] : out)
-      for (size_t i = 0, g = 0; i < kernel.buffers.size(); ++i) {
-        if (kernel.buffers[i].name == name) {
-          EXPECT_EQ(data[g], packed(kernel.buffers[i].dtype, expected)) << name;
+      for (size_t g = 0; const Buffer& buffer : kernel.buffers) {
+        if (buffer.name == name) {
+          EXPECT_EQ(data[g], packed(buffer.dtype, expected)) << name;
         }
-        g += kernel.buffers[i].space == Space::global;
+        g += buffer.space == Space::global;
       }
   }
 }

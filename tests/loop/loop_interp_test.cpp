@@ -329,7 +329,7 @@ TEST(LoopInterp, EveryRowAgreesWithTheOpTable) {
       for (int a = 0; a < r.arity; ++a)
         add_buffer(k, {"x" + std::to_string(a), Space::global, Access::in, DType::f64, 16});
       const BufferId y = add_buffer(k, {"y", Space::global, Access::out, DType::f64, 16});
-      for (int a = 0; a < r.arity; ++a) values.push_back(cast(types[a], load(k, a, lane)));
+      for (int a = 0; a < r.arity; ++a) values.push_back(cast(types[a], load(k, BufferId(a), lane)));
       const bool wide =
           bits(*result) == 64 && !is_float(*result); // compared through 32 bits, which a double holds
       const ValueRef value = apply(Op(o), values);

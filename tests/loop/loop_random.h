@@ -89,7 +89,7 @@ private:
     }
     case 2: return index(pick(2) ? expr(2) : condition(), type);
     case 3: {
-      std::vector<int> fitting;
+      std::vector<LetId> fitting;
       for (const auto& [let, dtype] : known_)
         if (dtype == type) fitting.push_back(let);
       return fitting.empty() ? constant(type, number(type)) : let_value(type, fitting[pick(fitting.size())]);
@@ -174,13 +174,14 @@ private:
     case 8: return barrier(int(pick(3)));
     case 9: return prefetch(BufferId(pick(kernel_->buffers.size())), expr(2));
     case 10: return unit(name(), {operand(2), operand(2), operand(3)});
-    case 11: return async_copy(operand(0), operand(0), expr(1), int(pick(4)));
-    case 12: return async_unit(name(), {operand(1), operand(0), operand(2)}, int(pick(4)));
-    case 13: return async_wait(int(pick(4)));
+    case 11: return async_copy(operand(0), operand(0), expr(1), TokenId(pick(4)));
+    case 12: return async_unit(name(), {operand(1), operand(0), operand(2)}, TokenId(pick(4)));
+    case 13: return async_wait(TokenId(pick(4)));
     case 14: {
       const ValueRef v = value(DType(pick(dtype_count)), 3);
-      known_[lets_] = v->dtype;
-      return let(lets_++, v);
+      const LetId number(lets_++);
+      known_[number] = v->dtype;
+      return let(number, v);
     }
     case 15: {
       const ValueRef v = value(DType::i32, 2);
@@ -214,7 +215,7 @@ private:
   std::mt19937_64 random_;
   const Kernel* kernel_ = nullptr;
   std::vector<Expr> scope_;
-  std::map<int, DType> known_;
+  std::map<LetId, DType> known_;
   int lets_ = 0, symbols_ = 0;
 };
 
@@ -266,7 +267,7 @@ private:
       const Expr shifted = at * int64_t(1 + pick(3)) + (int64_t(pick(11)) - 5);
       Expr inside = logical_and(ge(shifted, 0), lt(shifted, n_));
       if (pick(3) == 0) inside = logical_and(inside, ne(mod(at, 3), 1));
-      return as_f32(load_as(k_.buffers[size_t(id)].dtype, id, shifted, inside));
+      return as_f32(load_as(k_.buffers[id].dtype, id, shifted, inside));
     }
     const Expr offset = pick(3) ? at : mod(at * int64_t(1 + pick(5)) + int64_t(pick(7)), n_);
     return as_f32(load(k_, id, offset));
@@ -314,7 +315,7 @@ private:
       leaves.push_back(load(k_, t, 1));
     }
     if (pick(2)) {
-      const int number = k_.lets++;
+      const LetId number(k_.lets++);
       out.push_back(let(number, value(at, 2, leaves)));
       leaves.push_back(let_value(DType::f32, number));
     }
@@ -354,7 +355,7 @@ private:
     Body body;
     std::vector<ValueRef> leaves;
     if (pick(2)) {
-      const int number = k_.lets++;
+      const LetId number(k_.lets++);
       body.push_back(let(number, value(base + l, 2, {})));
       leaves.push_back(let_value(DType::f32, number));
     }
@@ -384,7 +385,7 @@ private:
   bool exact_;
   Kernel k_;
   Expr n_;
-  BufferId x_ = 0, ids_ = 0;
+  BufferId x_, ids_;
   std::vector<BufferId> readable_;
   int symbols_ = 0;
 };

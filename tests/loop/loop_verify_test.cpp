@@ -206,7 +206,7 @@ TEST(LoopVerify, WhatTheTextCannotSay) {
     k.body = std::move(body);
     EXPECT_THAT(verify(k), testing::Contains(HasSubstr(text))) << to_string(k);
   };
-  expect({store(7, 0, constant(DType::f32, 0))}, "there is no buffer 7; the kernel has 2");
+  expect({store(BufferId(7), 0, constant(DType::f32, 0))}, "there is no buffer 7; the kernel has 2");
   expect({store(y, far, constant(DType::f32, 0))}, "the offset far uses 'far', which is not defined here");
   expect({loop(LoopKind::serial, i, 0, 16, {store(y, other, load(base, x, i))})},
          "uses 'i' with the range 0..7, which is not the range of its definition");
@@ -214,11 +214,12 @@ TEST(LoopVerify, WhatTheTextCannotSay) {
   expect({loop(LoopKind::serial, i, 0, 16,
                {loop(LoopKind::serial, other, 0, 8, {store(y, other, load(base, x, 0))})})},
          "'i' is defined a second time inside its own scope");
-  expect({store(y, 0, let_value(DType::f32, 1))}, "%1 is not defined here");
-  expect({let(0, constant(DType::i32, 1)), store(y, 0, let_value(DType::f32, 0))},
+  expect({store(y, 0, let_value(DType::f32, LetId(1)))}, "%1 is not defined here");
+  expect({let(LetId(0), constant(DType::i32, 1)), store(y, 0, let_value(DType::f32, LetId(0)))},
          "%0 is i32, and is read as f32");
-  expect({let(0, constant(DType::f32, 1)), let(0, constant(DType::f32, 1))}, "%0 is defined twice");
-  expect({let(5, constant(DType::f32, 1))}, "%5 is not among the 2 lets of the kernel");
+  expect({let(LetId(0), constant(DType::f32, 1)), let(LetId(0), constant(DType::f32, 1))},
+         "%0 is defined twice");
+  expect({let(LetId(5), constant(DType::f32, 1))}, "%5 is not among the 2 lets of the kernel");
   expect({store(y, 0, nullptr)}, "a value is missing");
   expect({jammed_loop(i, 0, 16, 0, {store(y, i, load(base, x, i))})}, "jam 0 is less than 1");
   const auto made = [](Value v) { return std::make_shared<const Value>(std::move(v)); };

@@ -264,9 +264,9 @@ TEST(Export, RefusesWhatCannotRunInC) {
   auto done = runtime::export_plan(plan, {.folder = folder.path, .name = "host"});
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error(), HasSubstr("calls the host (print)"));
-  EXPECT_FALSE(runtime::rename_symbol(*plan.kernels[0].object, "luminal_kernel", "short"));
-  EXPECT_FALSE(runtime::rename_symbol(*plan.kernels[0].object, "luminal_nothin", "luminal_kernel"));
-  EXPECT_FALSE(runtime::rename_symbol(std::span(*plan.kernels[0].object).first(70), "luminal_kernel",
+  EXPECT_FALSE(runtime::rename_symbol(*plan.kernels.front().object, "luminal_kernel", "short"));
+  EXPECT_FALSE(runtime::rename_symbol(*plan.kernels.front().object, "luminal_nothin", "luminal_kernel"));
+  EXPECT_FALSE(runtime::rename_symbol(std::span(*plan.kernels.front().object).first(70), "luminal_kernel",
                                       "luminal_nothin"));
 }
 

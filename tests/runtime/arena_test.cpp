@@ -14,7 +14,7 @@ Slot arena_slot(int64_t bytes, bool pinned) {
   return slot;
 }
 
-Step touching(std::vector<int> slots) {
+Step touching(std::vector<SlotId> slots) {
   Step step;
   step.slots = std::move(slots);
   return step;
@@ -24,17 +24,18 @@ TEST(Arena, RandomPlansNeverOverlap) {
   for (unsigned seed = 0; seed < 300; seed++) {
     std::mt19937 random(seed);
     auto below = [&](int n) { return int(random() % unsigned(n)); };
-    std::vector<Slot> slots;
+    const auto any = [&](int count) { return SlotId(below(count)); };
+    IdVector<SlotId, Slot> slots;
     int count = 1 + below(20);
     for (int i = 0; i < count; i++) slots.push_back(arena_slot(below(5000), below(8) == 0));
     std::vector<Step> steps;
     for (int i = 0; i < 30; i++) {
-      std::vector<int> used;
-      for (int k = 0; k < 1 + below(4); k++) used.push_back(below(count));
+      std::vector<SlotId> used;
+      for (int k = 0; k < 1 + below(4); k++) used.push_back(any(count));
       Step step = touching(used);
       if (below(6) == 0) {
         step.kind = StepKind::loop;
-        step.body = {touching({below(count)}), touching({below(count)})};
+        step.body = {touching({any(count)}), touching({any(count)})};
       }
       steps.push_back(step);
     }
@@ -42,40 +43,41 @@ TEST(Arena, RandomPlansNeverOverlap) {
 
     // Brute force: which slots each step names; a life is everything between the first and the
     // last.
-    std::vector<int> first(slots.size(), -1), last(slots.size(), -1);
+    IdVector<SlotId, int> first(slots.size(), -1), last(slots.size(), -1);
     for (size_t at = 0; at < steps.size(); at++) {
-      std::vector<int> used = steps[at].slots;
+      std::vector<SlotId> used = steps[at].slots;
       for (const Step& inner : steps[at].body)
         used.insert(used.end(), inner.slots.begin(), inner.slots.end());
-      for (int s : used) {
-        if (first[size_t(s)] < 0) first[size_t(s)] = int(at);
-        last[size_t(s)] = int(at);
+      for (const SlotId s : used) {
+        if (first[s] < 0) first[s] = int(at);
+        last[s] = int(at);
       }
     }
-    for (size_t a = 0; a < slots.size(); a++) {
+    for (const SlotId a : slots.ids()) {
       if (first[a] < 0) {
         EXPECT_EQ(slots[a].offset, -1);
         continue;
       }
       EXPECT_EQ(slots[a].offset % 64, 0);
       EXPECT_LE(slots[a].offset + slots[a].max_bytes, size);
-      for (size_t b = 0; b < a; b++) {
+      for (SlotId b(0); b < a; b++) {
         if (first[b] < 0) continue;
         bool together = slots[a].pinned || slots[b].pinned || (first[a] <= last[b] && first[b] <= last[a]);
         bool apart = slots[a].offset + slots[a].max_bytes <= slots[b].offset ||
                      slots[b].offset + slots[b].max_bytes <= slots[a].offset;
         bool empty = slots[a].max_bytes == 0 || slots[b].max_bytes == 0;
-        EXPECT_TRUE(!together || apart || empty) << "seed " << seed << " slots " << a << " " << b;
+        EXPECT_TRUE(!together || apart || empty)
+            << "seed " << seed << " slots " << a.number() << " " << b.number();
       }
     }
   }
 }
 
 TEST(Arena, MemoryIsUsedAgain) {
-  std::vector<Slot> slots;
+  IdVector<SlotId, Slot> slots;
   std::vector<Step> steps;
   for (int i = 0; i < 10; i++) slots.push_back(arena_slot(1000, false));
-  for (int i = 0; i + 1 < 10; i++) steps.push_back(touching({i, i + 1}));
+  for (SlotId i(0); i < SlotId(9); i++) steps.push_back(touching({i, i + 1}));
   EXPECT_LE(place_in_arena(steps, slots), 2 * 1024 + 64);
 }
 

@@ -27,8 +27,8 @@ Plan random_plan(std::mt19937& random, int steps) {
   }
   for (int i = 0; i < steps; i++) {
     Step step;
-    step.kernel = draw(3);
-    for (int a = 0; a < 3; a++) step.slots.push_back(draw(12));
+    step.kernel = CodeId(draw(3));
+    for (int a = 0; a < 3; a++) step.slots.push_back(SlotId(draw(12)));
     plan.steps.push_back(step);
   }
   return plan;
@@ -36,15 +36,15 @@ Plan random_plan(std::mt19937& random, int steps) {
 
 bool conflict(const Plan& plan, const Step& a, const Step& b) {
   const auto writes = [&](const Step& step, size_t i) {
-    const auto& known = plan.kernels[size_t(step.kernel)].writes;
+    const auto& known = plan.kernels[step.kernel].writes;
     return known.empty() || known[i];
   };
   for (size_t i = 0; i < a.slots.size(); i++)
     for (size_t k = 0; k < b.slots.size(); k++) {
       if (!writes(a, i) && !writes(b, k)) continue;
-      const int x = a.slots[i], y = b.slots[k];
+      const SlotId x = a.slots[i], y = b.slots[k];
       if (x == y) return true;
-      const Slot &p = plan.slots[size_t(x)], &q = plan.slots[size_t(y)];
+      const Slot &p = plan.slots[x], &q = plan.slots[y];
       if (p.offset < 0 || q.offset < 0) continue;
       for (int64_t byte = p.offset; byte < p.offset + p.max_bytes; byte += 64)
         if (byte >= q.offset && byte < q.offset + q.max_bytes) return true;
@@ -58,8 +58,8 @@ TEST(TaskGraph, AnyOrderThatTasksAllowKeepsConflictsInOrder) {
   for (int round = 0; round < 200; round++) {
     const Plan plan = random_plan(random, 2 + int(random() % 14));
     TaskGraph graph(plan, plan.steps, 0);
-    const std::vector<double> work(3, double(random() % 4));
-    const std::vector<int> most{1, 1 + int(random() % 4), 1};
+    const IdVector<CodeId, double> work(3, double(random() % 4));
+    const IdVector<CodeId, int> most{1, 1 + int(random() % 4), 1};
     const int members = 1 + int(random() % 4);
     graph.arrange(work, most, members, 2.0);
     const std::vector<Task>& tasks = graph.tasks();
@@ -109,11 +109,11 @@ TEST(TaskGraph, AnyOrderThatTasksAllowKeepsConflictsInOrder) {
 /// A launch as it might be: every cell that it writes depends on every cell that it touches. Plain
 /// memory: TSan sees what is not ordered.
 void act(const Plan& plan, const Step& step, int part, int parts, std::vector<uint32_t>& memory) {
-  const auto cells = [&](int slot) {
-    const Slot& s = plan.slots[size_t(slot)];
-    return std::pair(s.offset < 0 ? 64 + 8 * slot : s.offset / 64, s.max_bytes / 64);
+  const auto cells = [&](SlotId slot) {
+    const Slot& s = plan.slots[slot];
+    return std::pair(s.offset < 0 ? 64 + 8 * slot.number() : s.offset / 64, s.max_bytes / 64);
   };
-  const auto& known = plan.kernels[size_t(step.kernel)].writes;
+  const auto& known = plan.kernels[step.kernel].writes;
   uint32_t sum = 17;
   for (size_t i = 0; i < step.slots.size(); i++) {
     if (known.empty() || known[i]) continue;
@@ -135,14 +135,14 @@ TEST(TaskGraph, AnyNumberOfMembersGivesTheSameBits) {
     Plan plan = random_plan(random, 2 + int(random() % 30));
     // A launch in parts does not read what it writes: no kernel does.
     std::erase_if(plan.steps, [&](const Step& step) {
-      const auto& known = plan.kernels[size_t(step.kernel)].writes;
+      const auto& known = plan.kernels[step.kernel].writes;
       for (size_t i = 0; i < step.slots.size(); i++)
         for (size_t k = 0; k < step.slots.size(); k++) {
           if (i == k || !(known.empty() || known[i])) continue;
           Step a = step, b = step;
           a.slots = {step.slots[i]}, b.slots = {step.slots[k]};
           Plan all = plan;
-          all.kernels[size_t(step.kernel)].writes = {};
+          all.kernels[step.kernel].writes = {};
           if (conflict(all, a, b)) return true;
         }
       return false;
@@ -170,7 +170,7 @@ TEST(TaskGraph, AnyNumberOfMembersGivesTheSameBits) {
 TEST(TaskGraph, ChainsOfShortLaunchesAreOneTask) {
   Plan plan;
   plan.kernels.resize(1);
-  plan.kernels[0].writes = {true, false};
+  plan.kernels.front().writes = {true, false};
   for (int s = 0; s < 9; s++) {
     Slot slot;
     slot.kind = SlotKind::state;
@@ -179,8 +179,8 @@ TEST(TaskGraph, ChainsOfShortLaunchesAreOneTask) {
   }
   const auto launch = [&](int out, int in) {
     Step step;
-    step.kernel = 0;
-    step.slots = {out, in};
+    step.kernel = CodeId(0);
+    step.slots = {SlotId(out), SlotId(in)};
     plan.steps.push_back(step);
   };
   launch(1, 0), launch(2, 1), launch(3, 1), launch(4, 1), launch(5, 2);

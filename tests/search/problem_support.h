@@ -68,10 +68,10 @@ inline Candidate candidate(const std::string& schedule) {
 inline Candidate mutated(const KernelProblem& problem, const std::string& schedule, bool true_size_only,
                          const std::function<std::string(std::string)>& change) {
   Candidate made = candidate(schedule);
-  made.lower = [=, right = made.lower, true_extent = problem.cone.axes[0].extent](
+  made.lower = [=, right = made.lower, true_extent = problem.cone.axes.front().extent](
                    const kernel::Cone& cone, const kernel::Schedule& how) -> Result<kernel::Kernel> {
     auto kernel = right(cone, how);
-    if (!kernel || (true_size_only && cone.axes[0].extent != true_extent)) return kernel;
+    if (!kernel || (true_size_only && cone.axes.front().extent != true_extent)) return kernel;
     return kernel::parse_kernel(change(kernel::to_string(*kernel)));
   };
   return made;

@@ -36,7 +36,7 @@ TEST_P(EmulatedRows, EveryRowAndCastOnEveryType) {
   ASSERT_EQ(emulator.run({3}), "");
   for (size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(mistakes(cases[i], emulator.results(int(i), 3)), "")
-        << to_string(cases[i].kernel.buffers[1].dtype) << emulator.text(int(i));
+        << to_string(cases[i].kernel.buffers[kernel::BufferId(1)].dtype) << emulator.text(int(i));
     EXPECT_EQ(emulator.findings(int(i), 3), "");
   }
 }

@@ -100,13 +100,13 @@ private:
 
   std::set<std::string> names_;
   std::unordered_map<Expr, std::string> symbols_;
-  std::vector<std::string> buffers_; // names
-  std::map<int, std::string> lets_;
-  std::map<int, bool> let_varies_;
-  std::map<int, bool> let_by_lane_; // one value for each lane
+  IdVector<kernel::BufferId, std::string> buffers_; // names
+  std::map<kernel::LetId, std::string> lets_;
+  std::map<kernel::LetId, bool> let_varies_;
+  std::map<kernel::LetId, bool> let_by_lane_; // one value for each lane
   int temporaries_ = 0;
   std::set<std::string_view> units_; // whose functions are called
-  std::set<int> tokens_;
+  std::set<kernel::TokenId> tokens_;
   bool group_loads_ = false;
   bool inside_level1_ = false;
   std::vector<size_t> deep_barriers_;

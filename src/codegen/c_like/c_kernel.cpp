@@ -36,7 +36,8 @@ bool has_deep_barrier(const Body& body) {
 
 /// Lets and private buffers that a part of the body names.
 struct Names {
-  std::set<int> lets, buffers;
+  std::set<kernel::LetId> lets;
+  std::set<kernel::BufferId> buffers;
 };
 void collect(const kernel::Value& v, Names& names) {
   if (const auto* let = v.as<kernel::Let>()) names.lets.insert(let->number);
@@ -65,12 +66,12 @@ std::vector<Body> phases_of(const kernel::Kernel& kernel) {
   for (const Body& part : parts) {
     Names here;
     collect(part, here);
-    const auto shared = [](const std::set<int>& a, const std::set<int>& b, auto counts) {
-      return std::ranges::any_of(a, [&](int x) { return b.contains(x) && counts(x); });
+    const auto shared = [](const auto& a, const auto& b, auto counts) {
+      return std::ranges::any_of(a, [&](auto x) { return b.contains(x) && counts(x); });
     };
-    const bool crosses = shared(before.lets, here.lets, [](int) { return true; }) ||
-                         shared(before.buffers, here.buffers, [&](int b) {
-                           const Space space = kernel.buffers[size_t(b)].space;
+    const bool crosses = shared(before.lets, here.lets, [](kernel::LetId) { return true; }) ||
+                         shared(before.buffers, here.buffers, [&](kernel::BufferId b) {
+                           const Space space = kernel.buffers[b].space;
                            return space != Space::global && space != Space::shared;
                          });
     if (crosses) return {kernel.body};
@@ -115,7 +116,7 @@ void CEmitter::note(Expr e) { exprs_.push_back(e); }
 
 void CEmitter::scan_value(const kernel::Value& v) {
   if (const auto* load = v.as<kernel::Load>()) {
-    const kernel::Buffer& b = kernel_.buffers[size_t(load->buffer)];
+    const kernel::Buffer& b = kernel_.buffers[load->buffer];
     note(load->offset * Expr(std::max(1, bits(b.dtype) / 8)));
     note(load->guard);
   }
@@ -143,7 +144,7 @@ void CEmitter::scan(const Body& statements, int depth) {
           result_.grouped = true;
         },
         [&](const kernel::Store& t) {
-          note(t.offset * Expr(std::max(1, bits(kernel_.buffers[size_t(t.buffer)].dtype) / 8)));
+          note(t.offset * Expr(std::max(1, bits(kernel_.buffers[t.buffer].dtype) / 8)));
         },
         [&](const kernel::If& i) { note(i.condition); },
         [&](const kernel::Barrier& b) { result_.grouped |= b.level > 0; },
@@ -186,7 +187,7 @@ std::string CEmitter::arguments() {
     text += (text.empty() ? "" : ", ") +
             filled(shape, {{"type", std::move(type)}, {"name", name}, {"n", std::to_string(n++)}});
   };
-  for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
+  for (const kernel::BufferId i : kernel_.buffers.ids()) {
     const kernel::Buffer& b = kernel_.buffers[i];
     if (b.space != Space::global) continue;
     add(dialect_.pointer_argument, (b.access == kernel::Access::in ? "const " : "") + memory_type(b.dtype),
@@ -207,7 +208,7 @@ std::string CEmitter::scratch_declarations() {
   std::string text;
   Expr shared = 0;
   int64_t group = 0;
-  for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
+  for (const kernel::BufferId i : kernel_.buffers.ids()) {
     const kernel::Buffer& b = kernel_.buffers[i];
     const std::string& name = buffers_[i];
     const Expr bytes = bytes_of(b);
@@ -385,7 +386,7 @@ void CEmitter::loop(const kernel::Loop& s) {
 
 /// Does no lane read or write what another one writes, so that the lanes may run one after the other?
 bool CEmitter::lanes_are_apart(const Body& statements, Expr lane) {
-  std::map<int, std::vector<Expr>> stored, touched;
+  std::map<kernel::BufferId, std::vector<Expr>> stored, touched;
   std::vector<Expr> inner;
   bool apart = true;
   const std::function<void(const kernel::Value&)> of_value = [&](const kernel::Value& v) {
@@ -523,8 +524,8 @@ void CEmitter::lane_statement(const kernel::Stmt& stmt) {
 }
 
 void CEmitter::store(const kernel::Store& s) {
-  const kernel::Buffer& b = kernel_.buffers[size_t(s.buffer)];
-  const std::string& name = buffers_[size_t(s.buffer)];
+  const kernel::Buffer& b = kernel_.buffers[s.buffer];
+  const std::string& name = buffers_[s.buffer];
   const std::string x = value(s.value);
   if (b.space == Space::registers) {
     line(fmt::format("{}[{}] = {};", name, index(s.offset), x));

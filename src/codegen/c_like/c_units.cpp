@@ -13,7 +13,7 @@ void CEmitter::unit(const kernel::UnitCall& s) {
   const bool plain = unit->lanes == 1 && !unit->flush_subnormals && unit->sum != kernel::UnitSum::odd &&
                      unit->sum != kernel::UnitSum::pairs;
   const bool words = std::ranges::any_of(s.operands, [&](const kernel::UnitOperand& o) {
-    return kernel_.buffers[size_t(o.buffer)].dtype == DType::u32;
+    return kernel_.buffers[o.buffer].dtype == DType::u32;
   });
   if (!plain || words) fail(fmt::format("the unit {} does not exist in {}", s.unit, dialect_.name));
   const auto symbol = [&](char axis, int64_t extent) {
@@ -31,7 +31,7 @@ void CEmitter::unit(const kernel::UnitCall& s) {
   };
   const auto operand = [&](int i, DType as) {
     const kernel::UnitOperand& o = s.operands[size_t(i)];
-    const DType type = kernel_.buffers[size_t(o.buffer)].dtype;
+    const DType type = kernel_.buffers[o.buffer].dtype;
     kernel::ValueRef x = kernel::load_as(type, o.buffer, at(i));
     if (type != unit->operand(i).dtype) x = kernel::bitcast(unit->operand(i).dtype, x);
     return as == x->dtype ? x : kernel::cast(as, x);
@@ -57,17 +57,15 @@ void CEmitter::fragments(const kernel::UnitCall& s) {
   units_.insert(found->unit);
   std::string arguments;
   for (const kernel::UnitOperand& o : s.operands)
-    arguments +=
-        fmt::format("{}{} + {}", arguments.empty() ? "" : ", ", buffers_[size_t(o.buffer)], index(o.offset));
+    arguments += fmt::format("{}{} + {}", arguments.empty() ? "" : ", ", buffers_[o.buffer], index(o.offset));
   line(fmt::format("{}({});", found->function, arguments));
 }
 
 void CEmitter::exchange(const kernel::Exchange& s) {
   if (!dialect_.exchanges)
     fail(fmt::format("lanes of a group exchange values, and {} has no function for it", dialect_.name));
-  const DType type = kernel_.buffers[size_t(s.from)].dtype;
-  const std::string held = held_type(type),
-                    x = fmt::format("{}[{}]", buffers_[size_t(s.from)], index(s.from_offset));
+  const DType type = kernel_.buffers[s.from].dtype;
+  const std::string held = held_type(type), x = fmt::format("{}[{}]", buffers_[s.from], index(s.from_offset));
   std::string other;
   if (held == "f32")
     other = fmt::format("lum_f32_of_bits(lum_shuffle_u32(lum_bits_of_f32({}), {}))", x, s.mask);
@@ -79,18 +77,17 @@ void CEmitter::exchange(const kernel::Exchange& s) {
     other = fmt::format("({})lum_shuffle_u64((u64){}, {})", held, x, s.mask);
   else
     other = fmt::format("({})lum_shuffle_u32((u32){}, {})", held, x, s.mask);
-  line(fmt::format("{}[{}] = {};", buffers_[size_t(s.to)], index(s.to_offset), other));
+  line(fmt::format("{}[{}] = {};", buffers_[s.to], index(s.to_offset), other));
 }
 
 /// By the language's wide copies where a lane copies as many bytes into the group's memory; else at once,
 /// which is a legal time.
 void CEmitter::async_copy(const kernel::AsyncCopy& s) {
-  const kernel::Buffer &to = kernel_.buffers[size_t(s.to.buffer)],
-                       &from = kernel_.buffers[size_t(s.from.buffer)];
+  const kernel::Buffer &to = kernel_.buffers[s.to.buffer], &from = kernel_.buffers[s.from.buffer];
   if (bits(to.dtype) == 4 || bits(from.dtype) != bits(to.dtype))
     fail(fmt::format("a copy from {} to {}", from.name, to.name));
-  const std::string target = fmt::format("{} + {}", buffers_[size_t(s.to.buffer)], index(s.to.offset)),
-                    source = fmt::format("{} + {}", buffers_[size_t(s.from.buffer)], index(s.from.offset));
+  const std::string target = fmt::format("{} + {}", buffers_[s.to.buffer], index(s.to.offset)),
+                    source = fmt::format("{} + {}", buffers_[s.from.buffer], index(s.from.offset));
   const bool fills = !s.fill.is_constant(0), by_lane = inside_level1_ && dialect_.copies;
   const Expr all = fills ? s.fill : s.count;
   const int64_t size = bits(to.dtype) / 8, bytes = all.is_constant() ? all.value() * size : 0;
@@ -108,7 +105,7 @@ void CEmitter::async_copy(const kernel::AsyncCopy& s) {
   const std::string i = unique("c"), first = shared ? "lum_lane" : "0", step = shared ? "lum_lanes" : "1",
                     count = index(s.count);
   const auto at = [&](const kernel::UnitOperand& o) {
-    return fmt::format("{}[{} + {}]", buffers_[size_t(o.buffer)], index(o.offset), i);
+    return fmt::format("{}[{} + {}]", buffers_[o.buffer], index(o.offset), i);
   };
   line(fmt::format("for (idx {0} = {1}; {0} < {2}; {0} += {3}) {4} = {5};", i, first, count, step, at(s.to),
                    at(s.from)));
@@ -122,7 +119,7 @@ void CEmitter::async_wait(const kernel::AsyncWait& s) {
   if (inside_level1_) {
     // Calls are counted together: where there are several tokens all of them are awaited.
     if (dialect_.copies)
-      line(fmt::format("lum_copy_wait({});", tokens_.size() == 1 ? std::max(0, s.behind) : 0));
+      line(fmt::format("lum_copy_wait({});", tokens_.size() == 1 ? s.behind.value_or(0) : 0));
   } else if (result_.grouped) // each lane has copied a part
     line(std::string(dialect_.group_barrier));
 }

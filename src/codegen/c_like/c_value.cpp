@@ -182,8 +182,8 @@ std::string CEmitter::loaded_words(const kernel::Buffer& b, const std::string& n
 
 std::string CEmitter::load(const kernel::Value& v) {
   const auto& from = *v.as<kernel::Load>();
-  const kernel::Buffer& b = kernel_.buffers[size_t(from.buffer)];
-  const std::string& name = buffers_[size_t(from.buffer)];
+  const kernel::Buffer& b = kernel_.buffers[from.buffer];
+  const std::string& name = buffers_[from.buffer];
   if (b.space == Space::registers) return fmt::format("{}[{}]", name, index(from.offset));
   std::string text;
   if (v.dtype != b.dtype)
@@ -369,7 +369,7 @@ std::string CEmitter::bitcast(const kernel::ValueRef& x, DType to) {
   // Memory is read as the other type at once: a narrow float that is held as f32 would lose the
   // payload of a NaN.
   const auto* load = x->as<kernel::Load>();
-  if (load && kernel_.buffers[size_t(load->buffer)].space != Space::registers && bits(to) >= 8 &&
+  if (load && kernel_.buffers[load->buffer].space != Space::registers && bits(to) >= 8 &&
       to != DType::boolean && x->dtype != DType::boolean)
     return this->load(kernel::Value{to, *load});
   return bits_as(value(x), x->dtype, to);
