@@ -140,14 +140,14 @@ Workload fire(int64_t batch, int64_t size, int64_t in, int64_t squeezed, int64_t
 /// Four layers of norm, relu and a convolution, each of which reads all before it.
 Workload dense(int64_t batch, int64_t size, int64_t in, int64_t growth) {
   std::vector<Input> inputs{floats({batch, in, size, size})};
-  std::string text, all = "a";
+  std::string text, read = "a"; // all that came before
   for (int64_t k = 0; k < 4; k++) {
     const int64_t from = in + k * growth;
     inputs.insert(inputs.end(), {weights({from}), weights({from}, 0.5, 1), weights({growth, from, 3, 3})});
     const char w = char('b' + 3 * k);
     text += fmt::format("t{} := F.conv2d(F.relu(F.batch_norm({}, {}, {})), {}, padding=1), ", k,
-                        k ? "torch.cat([" + all + "], 1)" : all, w, char(w + 1), char(w + 2));
-    all += fmt::format(", t{}", k);
+                        k ? "torch.cat([" + read + "], 1)" : read, w, char(w + 1), char(w + 2));
+    read += fmt::format(", t{}", k);
   }
   return {fmt::format("dense block {} x {} x {} x {}", batch, in, size, size), inputs,
           [](In x) {
@@ -158,7 +158,7 @@ Workload dense(int64_t batch, int64_t size, int64_t in, int64_t growth) {
             }
             return concat(all, 1);
           },
-          fmt::format("({}torch.cat([{}], 1))[4]", text, all)};
+          fmt::format("({}torch.cat([{}], 1))[4]", text, read)};
 }
 
 /// Expansion, depthwise windows, squeeze and excite, projection.

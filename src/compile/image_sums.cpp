@@ -2,6 +2,7 @@
 #include "compile/image_sums.h"
 #include "compile/pass_list.h"
 #include "compile/rewrite.h"
+#include "compile/space_axes.h"
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -24,28 +25,12 @@ bool is_summed(const FoldAttr& fold, int axis) {
   return std::ranges::find(fold.reduced, axis) != fold.reduced.end();
 }
 
-void add_axes(Expr e, const Shape& space, std::set<int>& axes) {
-  for (size_t d = 0; d < space.size(); d++)
-    if (const Expr axis = axis_symbol(int(d), space[d]); axis.is_symbol() && depends_on(e, axis))
-      axes.insert(int(d));
-}
-std::set<int> axes_in(Expr e, const Shape& space) {
-  std::set<int> axes;
-  add_axes(e, space, axes);
-  return axes;
-}
-
 /// The view that a factor of a product is, perhaps converted to another type.
 const Node* view_below(const Function& f, NodeId id) {
   const Node* node = &f[id];
   if (node->kind == NodeKind::cast) node = &f[node->inputs[0]];
   const auto* view = std::get_if<ViewAttr>(&node->attr);
   return view && view->holes.empty() ? node : nullptr;
-}
-std::set<int> axes_of(const ViewAttr& view) {
-  std::set<int> axes = axes_in(view.predicate, view.shape);
-  for (Expr e : view.map) add_axes(e, view.shape, axes);
-  return axes;
 }
 
 /// Is each step of the window inside of it, for every element of the image and every result?
@@ -154,7 +139,7 @@ private:
 
   /// What the sum reads of the weights, in memory, without the axes that it does not vary with.
   NodeId weights(NodeId read, std::set<int> axes) {
-    for (const Exchange& e : sum_.exchanges) add_axes(e.at, fold_.space, axes);
+    for (const Exchange& e : sum_.exchanges) axes.merge(axes_in(e.at, fold_.space));
     std::vector<int> order; // summed ones first: the results are contiguous
     for (const bool summed : {true, false})
       for (int a : axes)
@@ -198,7 +183,7 @@ private:
     std::set<int> steps, results;
     for (const Exchange& e : sum_.exchanges) {
       if (axes.contains(e.step)) steps.insert(e.step);
-      add_axes(e.at, space, results);
+      results.merge(axes_in(e.at, space));
     }
     std::vector<int> own, order; // axes of the weight that are kept; those, steps, all other summed ones
     for (int a : axes)

@@ -1,26 +1,12 @@
 // compile/zero_padding.cpp -- what sums of products leave out beside the rows of an image, and what
 // that would have added.
 #include "compile/zero_padding.h"
+#include "compile/space_axes.h"
 #include <algorithm>
 #include <set>
 
 namespace luminal::compile {
 namespace {
-
-std::set<int> axes_in(Expr e, const Shape& space) {
-  std::set<int> axes;
-  for (size_t d = 0; d < space.size(); d++)
-    if (const Expr axis = axis_symbol(int(d), space[d]); axis.is_symbol() && depends_on(e, axis))
-      axes.insert(int(d));
-  return axes;
-}
-
-/// The axes of the space that the view varies with.
-std::set<int> axes_of(const ViewAttr& view) {
-  std::set<int> axes = axes_in(view.predicate, view.shape);
-  for (Expr e : view.map) axes.merge(axes_in(e, view.shape));
-  return axes;
-}
 
 const ViewAttr* plain_view(const Function& f, NodeId id) {
   const auto* view = std::get_if<ViewAttr>(&f[id].attr);
