@@ -1,5 +1,6 @@
 // compile/panels.cpp -- layouts of constants, and of copies that are made at each step.
 #include "compile/panels.h"
+#include "base/contains.h"
 #include "choose/flat_schedule.h"
 #include "choose/wanted_panels.h"
 #include "compile/fuse.h"
@@ -179,7 +180,9 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
         const NodeId other = f[f[fold].inputs[0]].inputs[size_t(region.other)];
         std::vector<NodeId> sums;
         sum = add_outside(to, region, std::get<FoldAttr>(f[fold].attr), sum, copies[other], sums);
-        if (is_step_input(f, f[other].inputs[0]))
+        const NodeId constant = f[other].inputs[0];
+        const auto* input = std::get_if<InputAttr>(&f[constant].attr);
+        if (!(input && input->role == Role::weight) && !contains(fusion.load_values, constant))
           packed.sums.insert(packed.sums.end(), sums.begin(), sums.end());
       }
       std::swap(to.nodes[sum].name, to.nodes[copies[id]].name);
