@@ -31,7 +31,7 @@ def find_tidy():
 GNU_FLAGS = ("-fno-reorder-blocks-and-partition", )
 
 
-def commands_for_clang(build, folder):
+def commands_for_clang(build, folder, root):
     """A compile_commands.json in that folder with a command for each file, also for those that the
     build compiles in groups (LUMINAL_UNITY), without the flags that clang does not know; its entries."""
     entries = []
@@ -42,7 +42,10 @@ def commands_for_clang(build, folder):
         group = entry["file"]
         files = [group]
         if re.search(r"/Unity/unity_\d+_cxx\.cxx$", group) and os.path.isfile(group):
-            files = [os.path.normpath(os.path.join(os.path.dirname(group), file))
+            # CMake writes paths that are absolute, or relative to the root of the tree or to the group
+            places = [root, os.path.dirname(group)]
+            files = [os.path.normpath(next(path for path in (os.path.join(place, file) for place in places)
+                                           if os.path.isfile(path)))
                      for file in re.findall(r'^#include "(.*)"', pathlib.Path(group).read_text(), re.M)]
         entries += [{"directory": entry["directory"], "file": file, "command": command.replace(group, file)}
                     for file in files]
@@ -91,7 +94,7 @@ def main():
     config = (root / ".clang-tidy").read_text()
     closure, items = tree.Closure(root), []
     commands = args.build / "tidy-commands"
-    for entry in commands_for_clang(args.build, commands):
+    for entry in commands_for_clang(args.build, commands, root):
         path = pathlib.Path(os.path.join(entry["directory"], entry["file"])).resolve()
         if not path.is_relative_to(root) or not path.is_file():
             continue

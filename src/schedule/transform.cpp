@@ -275,7 +275,7 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
     side = a;
   }
   if (!side) refuse("both factors of stage {} vary with {}", name, axis);
-  const FormulaRef factor = args[*side];
+  const FormulaRef& factor = args[*side];
   if (!holes_of(nests.cone, index_exprs(factor)).empty())
     refuse("a factor of stage {} is found through indices from memory", name);
   ConeValue v;
