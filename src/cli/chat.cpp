@@ -63,7 +63,7 @@ public:
         std::span(prompt).subspan(size_t(shared)), a_.count, sampler_,
         [&](int32_t token) { return file_.is_end(token); },
         [&](int32_t token) {
-          // Rows that only pad the model's table are no text.
+          // Rows that only pad the model's table have no text.
           if (token < file_.require_tokenizer().size()) show(decoder.push(token));
           return !interrupt_requested();
         },

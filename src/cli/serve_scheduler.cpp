@@ -141,7 +141,7 @@ void Scheduler::deliver(const Batch::Next& next) {
   g.tokens.push_back(next.token);
   g.generated++;
   counts_.generated_tokens++;
-  if (next.token < file_.require_tokenizer().size()) { // rows that only pad the model's table are no text
+  if (next.token < file_.require_tokenizer().size()) { // else a row that only pads the model's table
     const std::lock_guard lock(g.mutex_);
     g.waiting_ += g.finder_->push(g.decoder_->push(next.token));
   }

@@ -43,7 +43,7 @@ bool to_f32(const Node& node) { return node.kind == NodeKind::cast && node.type(
 /// An input of each step, such as weights that a caller may change, is copied into panels at each step where
 /// that saves more than the copy of an element takes, in products at full rate. The sums at the edges of an
 /// image read all panels once more: they are made where each element has so many products.
-constexpr double of_copy = 64;
+constexpr double of_copy = 96;
 constexpr int64_t fewest_products = 512;
 bool is_step_input(const Function& f, NodeId id) {
   const auto* input = std::get_if<InputAttr>(&f[id].attr);
@@ -112,7 +112,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
       if (!constants.contains(id)) continue;
       const auto wish = std::ranges::find_if(
           wanted, [&](const kernel::PanelWish& w) { return cone->values[w.value].origin == id; });
-      if (wish == wanted.end() || (given.contains(id) && wish->gain < 1.5 * of_copy)) {
+      if (wish == wanted.end() || (given.contains(id) && wish->gain < of_copy)) {
         kept.insert(id);
         continue;
       }

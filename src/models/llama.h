@@ -37,7 +37,7 @@ struct LlamaOptions {
   /// Rows of a picture that tokens may stand for: token vocab_size + i is row i of `image`. 0: none.
   int64_t image_rows = 0;
   /// So many tokens in front see each other, those behind them too, as all later ones do (a prefix language
-  /// model). One step takes all of them: chunk is no smaller. Without slots.
+  /// model). One step takes all of them: chunk is at least as large. Not with slots.
   int64_t prefix = 0;
 };
 

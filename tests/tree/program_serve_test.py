@@ -302,7 +302,7 @@ def ends_what_it_writes(server):
 
 
 def padded(folder):
-    """A model whose table has more rows than its tokenizer has tokens: such tokens are no text."""
+    """A model whose table has more rows than its tokenizer has tokens: such tokens have no text."""
     source = pathlib.Path(MODEL).parent / "hf"
     shutil.copytree(source, folder)
     path = folder / "model.safetensors"
