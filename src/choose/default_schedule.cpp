@@ -9,10 +9,7 @@
 #include "base/settings.h"
 #include "choose/choose_windows.h"
 #include "choose/default_scheduler.h"
-#include "choose/flat_schedule.h"
-#include "choose/group_schedule.h"
 #include "cone/formula.h"
-#include "schedule/lower.h"
 #include <algorithm>
 
 namespace luminal::kernel {
@@ -399,112 +396,6 @@ std::optional<DefaultScheduler::ForRows> DefaultScheduler::few_lanes(int64_t mos
             depends_on_loop(nest(s), axis_at(reduced).symbol, l))
           try_add(DirectiveKind::predicate_bound, {stage(s).name, l.name});
   return ForRows{std::move(schedule_), few_axis_};
-}
-
-Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
-  return default_kernel(cone, limits).schedule;
-}
-
-namespace {
-
-using ForRows = DefaultScheduler::ForRows;
-
-/// What a chooser of its own finds for few or many rows of an axis; nothing where it cannot.
-template <class Choose>
-std::optional<ForRows> chosen(const Cone& cone, const MachineLimits& limits, const Choose& choose) {
-  try {
-    Decisions own;
-    DefaultScheduler chooser(cone, limits, own);
-    return choose(chooser);
-  } catch (const ScheduleFailure&) {
-    return {};
-  }
-}
-
-/// Two versions: `few` below so many rows of the axis, `many` from there on. Kept where it can be
-/// lowered.
-void join(const Cone& cone, const MachineLimits& limits, Schedule few, const std::string& axis, int64_t from,
-          const Schedule& many, Schedule& schedule) {
-  few.add(DirectiveKind::from, {axis}, {from});
-  few.directives.insert(few.directives.end(), many.directives.begin(), many.directives.end());
-  if (lower(cone, few, {.lanes = limits.lanes})) schedule = std::move(few);
-}
-
-bool at_least(const Cone& cone, const std::string& axis, int64_t rows) {
-  return prove(le(rows, std::ranges::find(cone.axes, axis, &ConeAxis::name)->extent)) == Truth::yes;
-}
-
-/// One row uses each weight once: another order of reading them than that of a few rows.
-void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
-  if (std::ranges::all_of(cone.axes, [](auto& a) { return a.extent.is_constant(); })) return;
-  auto one = chosen(cone, limits, [](DefaultScheduler& chooser) { return chooser.one_row(); });
-  if (one && std::ranges::find(cone.axes, one->axis, &ConeAxis::name) != cone.axes.end() &&
-      !at_least(cone, one->axis, 2) && decisions.ask_whether("one_row", true))
-    join(cone, limits, std::move(one->schedule), one->axis, 2, schedule, schedule);
-}
-
-/// Where many rows meet weights that lie along the sum, panels of those are worth their making; few
-/// rows read the weights as they lie.
-void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
-  constexpr int64_t fewest = 32;
-  auto many = chosen(cone, limits, [](DefaultScheduler& chooser) { return chooser.many_rows(fewest); });
-  if (!many || !decisions.ask_whether("many_rows", true)) return;
-  if (!at_least(cone, many->axis, fewest))
-    join(cone, limits, schedule, many->axis, fewest, many->schedule, schedule);
-  else if (lower(cone, many->schedule, {.lanes = limits.lanes}))
-    schedule = std::move(many->schedule);
-}
-
-/// Tiles with most of their lanes empty are slower than rows one by one.
-void for_few_lanes(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
-  const int64_t most = limits.lanes / 2;
-  auto few = chosen(cone, limits, [&](DefaultScheduler& chooser) { return chooser.few_lanes(most); });
-  if (few && !at_least(cone, few->axis, most) && decisions.ask_whether("few_lanes", true))
-    join(cone, limits, std::move(few->schedule), few->axis, most, schedule, schedule);
-}
-
-/// Why a simpler schedule is tried.
-void explain(const Cone& cone, const std::string& failure) {
-  if (debug_level() >= 2) log_debug("{}: a simpler schedule is tried: {}", cone.name, failure);
-}
-
-} // namespace
-
-DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
-  if (wants_flat(limits)) {
-    if (limits.gpu)
-      if (auto made = group_kernel(cone, *limits.gpu)) return std::move(*made);
-    return flat_kernel(cone);
-  }
-  // What is chosen stage by stage may not fit together: then a simpler choice does. An axis without
-  // elements leaves no trace in merged and split indices, and nothing to be fast at.
-  const bool nothing = std::ranges::any_of(cone.axes, [](auto& axis) { return axis.extent.is_constant(0); });
-  for (Fallback fallback : {Fallback::full, Fallback::separate, Fallback::bare}) {
-    if (nothing && fallback != Fallback::bare) continue;
-    Decisions decisions(answers);
-    if (fallback == Fallback::full && cone.stages.size() > 1 && decisions.ask_whether("separate", false))
-      continue;
-    try {
-      Schedule schedule = DefaultScheduler(cone, limits, decisions).run(fallback);
-      if (fallback == Fallback::full) {
-        for_one_row(cone, limits, decisions, schedule);
-        for_many_rows(cone, limits, decisions, schedule);
-        for_few_lanes(cone, limits, decisions, schedule);
-      }
-      auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
-      // Unusual answers may lead to remainders of which the ranges alone do not tell that they are
-      // inside.
-      const bool sound = kernel && (answers.empty() || verify(*kernel).empty());
-      if (fallback == Fallback::bare || sound)
-        return {std::move(schedule), std::move(kernel), decisions.made()};
-      explain(cone, kernel ? "its loops are not sound" : kernel.error());
-      if (DefaultScheduler::takes_tiles(schedule))
-        return default_kernel(cone, DefaultScheduler::without_tiles(limits), answers);
-    } catch (const ScheduleFailure& failure) {
-      explain(cone, failure.text);
-    }
-  }
-  return {{}, lower(cone, {}, {.lanes = limits.lanes})};
 }
 
 } // namespace luminal::kernel

@@ -35,8 +35,26 @@ struct DefaultKernel {
   Result<Kernel> kernel;
   std::vector<Decision> decisions = {}; ///< that led to it
 };
+/// How much of a schedule is chosen. full: stages share loops, large products are packed; separate:
+/// each stage has its own nest; bare: serial loops.
+enum class Fallback : uint8_t { full, separate, bare };
+
+/// What default_kernel tries to lower first, and almost always can.
+struct ProposedSchedule {
+  Fallback fallback;
+  Schedule schedule;
+  Schedule one_version; ///< without those for few and for many rows
+  Decisions decisions;
+};
+/// None for devices without vectors.
+std::optional<ProposedSchedule> propose_schedule(const Cone& cone, const MachineLimits& limits,
+                                                 const Answers& answers = {});
+
 /// With answers: the schedule that follows from them, where they lead to a legal one, else a
 /// simpler one.
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers = {});
+/// The same; what propose_schedule gave is not chosen again.
+DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers,
+                             std::optional<ProposedSchedule> first);
 
 } // namespace luminal::kernel

@@ -11,10 +11,6 @@ struct WindowedProduct; // choose_windows.h
 
 inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/// full: stages share loops, large products are packed; separate: each stage has its own nest;
-/// bare: serial loops.
-enum class Fallback : uint8_t { full, separate, bare };
-
 constexpr StageId first_stage(0);
 
 class DefaultScheduler {

@@ -205,8 +205,7 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
     const auto cone = kernel::build_cone(f, roots, readable, {.name = "k", .in_place = false});
     if (!cone) return {1e30, 0}; // the builder says why
     const kernel::CanonicalCone canonical = kernel::canonical(*cone);
-    const kernel::DefaultKernel& made = kernels_.of(canonical.cone);
-    const auto nests = kernel::largest_nests(canonical.cone, made.schedule);
+    const auto nests = kernel::largest_nests(canonical.cone, kernels_.schedule_of(canonical.cone));
     const auto folds = nests ? kernel::tiled_folds(*nests, limits_) : std::vector<kernel::TiledFold>();
     for (const kernel::TiledFold& fold : folds) {
       estimate.time += fold.points * of_point / fold.rate;
@@ -401,7 +400,7 @@ KernelSplitter::step_times(const Function& function, const Boundaries* boundarie
     const auto cone = kernel::build_cone(f, roots, readable, {.name = "k", .in_place = false});
     if (!cone) return {};
     const kernel::CanonicalCone canonical = kernel::canonical(*cone);
-    const kernel::DefaultKernel& kernel = kernels_.of(canonical.cone);
+    const kernel::Schedule& schedule = kernels_.schedule_of(canonical.cone);
     KernelTime& time = out.emplace_back();
     time.kernel = kernel::structural_hash128(canonical.cone);
     for (const auto& at : sizes) {
@@ -411,7 +410,12 @@ KernelSplitter::step_times(const Function& function, const Boundaries* boundarie
         // (Counters of loops around the region are no dimensions of the module: their first step.)
         bound[std::string(symbol.name())] = found != at.end() ? found->second : dimension.range().low;
       }
-      time.ns.push_back(search::kernel_ns(canonical.cone, kernel.schedule, limits_, bound, rates));
+      std::vector<int64_t> key{int64_t(time.kernel.low), int64_t(time.kernel.high)};
+      for (const auto& [name, size] : bound) key.push_back(size);
+      auto known_ns = ns_.find(key);
+      if (known_ns == ns_.end())
+        known_ns = ns_.emplace(key, search::kernel_ns(canonical.cone, schedule, limits_, bound, rates)).first;
+      time.ns.push_back(known_ns->second);
       time.stored.push_back(stored(roots, at));
     }
   }

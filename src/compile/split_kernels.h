@@ -40,7 +40,7 @@ public:
     std::vector<double> stored; ///< bytes that it writes and that are no results of the step
   };
   /// The kernels of a step of the function with their default schedules (search/cone_estimate.h); none
-  /// where one cannot be built.
+  /// where one cannot be built. All calls have the same rates.
   std::vector<KernelTime> step_times(const Function& function, const Boundaries* boundaries,
                                      std::span<const std::map<std::string, int64_t>> sizes,
                                      const search::EstimateRates& rates);
@@ -64,7 +64,8 @@ private:
 
   const kernel::MachineLimits& limits_;
   kernel::DefaultKernels& kernels_;
-  std::map<uint64_t, Stores> known_; // by the structure of a kernel
+  std::map<uint64_t, Stores> known_;          // by the structure of a kernel
+  std::map<std::vector<int64_t>, double> ns_; // by the kernel of a cone and its sizes
 };
 
 } // namespace luminal::compile

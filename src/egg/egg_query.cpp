@@ -23,8 +23,9 @@ struct RuleRow {
 /// All rules that were looked at, the slowest first.
 std::vector<RuleRow> rule_rows(const Impl& p) {
   std::vector<RuleRow> rows;
+  const std::vector<RuleStats> all = p.graph.rule_stats();
   for (RuleId id = 0; id < p.graph.rule_count(); ++id) {
-    const RuleStats& stats = p.graph.rule_stats(id);
+    const RuleStats& stats = all[id];
     const Rule& rule = p.graph.rule(id);
     rows.push_back(
         {rule.name, p.graph.ruleset_name(rule.ruleset), stats, stats.search_seconds + stats.apply_seconds});

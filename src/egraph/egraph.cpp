@@ -298,29 +298,36 @@ void EGraph::for_each_match(const Query& query, const std::function<bool(std::sp
   match_query(*state_, query, f);
 }
 
-const RuleStats& EGraph::rule_stats(RuleId id) const {
-  at(state_->rules, id, "rule");
-  RuleStats& stats = state_->stats[id];
-  double steps = 0, probes = 0, all_steps = 0;
+std::vector<RuleStats> EGraph::rule_stats() const {
+  const size_t rules = state_->stats.size();
+  std::vector<double> steps(rules), probes(rules);
+  double all_steps = 0;
   for (const std::unique_ptr<Trie>& trie : state_->plans.tries) {
     for (const NodeCount& count : trie->counts) all_steps += static_cast<double>(count.steps);
     for (const RuleEntry& entry : trie->entries) {
-      if (entry.rule != id) continue;
       const auto add = [&](const Plan& plan) {
         for (const TrieNode* node = plan.leaf; node != nullptr; node = node->parent) {
           if (node->id >= trie->counts.size()) continue;
-          steps += static_cast<double>(trie->counts[node->id].steps) / std::max(1u, node->users);
-          probes += static_cast<double>(trie->counts[node->id].probes) / std::max(1u, node->users);
+          const double users = std::max(1u, node->users);
+          steps[entry.rule] += static_cast<double>(trie->counts[node->id].steps) / users;
+          probes[entry.rule] += static_cast<double>(trie->counts[node->id].probes) / users;
         }
       };
       add(entry.full_plan);
       for (const Plan& plan : entry.delta_plans) add(plan);
     }
   }
-  stats.steps = static_cast<uint64_t>(steps);
-  stats.probes = static_cast<uint64_t>(probes);
-  stats.search_seconds = all_steps > 0 ? state_->search_seconds * steps / all_steps : 0;
+  std::vector<RuleStats> stats = state_->stats;
+  for (size_t id = 0; id < rules; id++) {
+    stats[id].steps = static_cast<uint64_t>(steps[id]);
+    stats[id].probes = static_cast<uint64_t>(probes[id]);
+    stats[id].search_seconds = all_steps > 0 ? state_->search_seconds * steps[id] / all_steps : 0;
+  }
   return stats;
+}
+RuleStats EGraph::rule_stats(RuleId id) const {
+  at(state_->rules, id, "rule");
+  return rule_stats()[id];
 }
 
 size_t EGraph::size(OpId op) const {

@@ -124,7 +124,9 @@ public:
   }
   /// Holds for plans made from now on: to be called before the first run.
   void plan_with(const PlanOptions& options);
-  const RuleStats& rule_stats(RuleId id) const;
+  /// Of all rules, by id.
+  std::vector<RuleStats> rule_stats() const;
+  RuleStats rule_stats(RuleId id) const;
   /// Is there a match? The premises are matched against everything.
   bool holds(const Query& query);
   /// Calls f(values of query.vars) for each match until it returns false. The graph must not be

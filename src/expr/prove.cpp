@@ -2,6 +2,7 @@
 // that adds up known inequalities.
 #include "base/hash.h"
 #include "expr/canonical.h"
+#include "expr/counterexample.h"
 #include "expr/rebuild_expr.h"
 #include <algorithm>
 #include <array>
@@ -15,8 +16,7 @@ namespace {
 // Every fact is a sum that is never positive.
 using Facts = std::vector<Sum>;
 
-constexpr int max_steps =
-    400; // sums looked at in one proof: a proof that fails takes some tens of microseconds
+constexpr int max_steps = 400; // sums looked at in one proof: one that fails takes some 100 microseconds
 constexpr int max_depth_of_proof = 5;
 constexpr size_t max_terms = 24;
 
@@ -73,13 +73,27 @@ void add_facts_of_atom(Facts& facts, Expr atom) {
   }
 }
 
+Facts facts_of(std::span<const Expr> assumptions) {
+  Facts facts;
+  for (const Expr a : assumptions)
+    add_assumption(facts, Interval{0, 1}.contains(node(a).range) ? a : ne(a, Expr()));
+  return facts;
+}
+
+/// What may be used, and points at which it holds.
+struct Assumptions {
+  explicit Assumptions(std::span<const Expr> conditions) : facts(facts_of(conditions)), points(facts) {}
+  Assumptions(const Assumptions&) = delete;
+  const Facts facts;
+  Counterexamples points;
+};
+
 class Prover {
 public:
   explicit Prover(const Facts& facts) : assumptions_(facts) {}
 
   /// Is d <= 0 everywhere?
   bool nonpositive(const Sum& d) {
-    if (range_of(d).high <= 0) return true;
     for (int depth = 1; depth <= max_depth_of_proof && steps_ > 0; ++depth) {
       cut_ = false;
       seen_.clear();
@@ -195,15 +209,16 @@ private:
   }
 };
 
-bool proves_not_above(const Facts& facts, Expr a, Expr b, int64_t constant) { // a + constant <= b
+bool proves_not_above(Assumptions& assumed, Expr a, Expr b, int64_t constant) { // a + constant <= b
   Sum d = sum_of(folded(a));
   if (!add_to(d, folded(b), -1) || __builtin_add_overflow(d.constant, constant, &d.constant)) return false;
-  return Prover(facts).nonpositive(d);
+  if (range_of(d).high <= 0) return true;
+  return !assumed.points.positive(d) && Prover(assumed.facts).nonpositive(d);
 }
 
 Truth inverse(Truth t) { return t == Truth::yes ? Truth::no : t == Truth::no ? Truth::yes : Truth::unknown; }
 
-Truth prove_with(Expr condition, const Facts& facts, std::span<const Expr> known) {
+Truth prove_with(Expr condition, Assumptions& assumed, std::span<const Expr> known) {
   condition = folded(condition);
   const Node& n = node(condition);
   if (n.kind == ExprKind::constant) return n.value != 0 ? Truth::yes : Truth::no;
@@ -217,22 +232,22 @@ Truth prove_with(Expr condition, const Facts& facts, std::span<const Expr> known
   const auto args = n.arg_span();
   switch (n.kind) {
   case ExprKind::lt:
-    if (proves_not_above(facts, args[0], args[1], 1)) return Truth::yes;
-    if (proves_not_above(facts, args[1], args[0], 0)) return Truth::no;
+    if (proves_not_above(assumed, args[0], args[1], 1)) return Truth::yes;
+    if (proves_not_above(assumed, args[1], args[0], 0)) return Truth::no;
     return Truth::unknown;
   case ExprKind::eq:
-    if (proves_not_above(facts, args[0], args[1], 1) || proves_not_above(facts, args[1], args[0], 1))
+    if (proves_not_above(assumed, args[0], args[1], 1) || proves_not_above(assumed, args[1], args[0], 1))
       return Truth::no;
-    if (proves_not_above(facts, args[0], args[1], 0) && proves_not_above(facts, args[1], args[0], 0))
+    if (proves_not_above(assumed, args[0], args[1], 0) && proves_not_above(assumed, args[1], args[0], 0))
       return Truth::yes;
     return Truth::unknown;
-  case ExprKind::ne: return inverse(prove_with(logical_not(condition), facts, {}));
+  case ExprKind::ne: return inverse(prove_with(logical_not(condition), assumed, {}));
   case ExprKind::logical_and:
   case ExprKind::logical_or: {
     const Truth decisive = n.kind == ExprKind::logical_and ? Truth::no : Truth::yes;
     bool all = true;
     for (const Expr arg : args) {
-      const Truth t = prove_with(arg, facts, known);
+      const Truth t = prove_with(arg, assumed, known);
       if (t == decisive) return decisive;
       all = all && t == inverse(decisive);
     }
@@ -240,7 +255,7 @@ Truth prove_with(Expr condition, const Facts& facts, std::span<const Expr> known
   }
   default:
     if (n.range.low > 0 || n.range.high < 0) return Truth::yes;
-    return inverse(prove_with(eq(condition, Expr()), facts, {}));
+    return inverse(prove_with(eq(condition, Expr()), assumed, {}));
   }
 }
 
@@ -250,13 +265,6 @@ void flatten(std::span<const Expr> assumptions, std::vector<Expr>& out) {
     out.push_back(a);
     if (node(a).kind == ExprKind::logical_and) flatten(node(a).arg_span(), out);
   }
-}
-
-Facts facts_of(std::span<const Expr> assumptions) {
-  Facts facts;
-  for (const Expr a : assumptions)
-    add_assumption(facts, Interval{0, 1}.contains(node(a).range) ? a : ne(a, Expr()));
-  return facts;
 }
 
 // The symbol of the same name with the tighter facts that the assumptions give it alone.
@@ -329,7 +337,8 @@ Truth prove(Expr condition, std::span<const Expr> assumptions) {
   if (const Truth* answer = answers.find(key)) return *answer;
   std::vector<Expr> known;
   flatten(assumptions, known);
-  const Truth answer = prove_with(condition, facts_of(assumptions), known);
+  Assumptions assumed(assumptions);
+  const Truth answer = prove_with(condition, assumed, known);
   answers.keep(std::move(key), answer);
   return answer;
 }
@@ -350,13 +359,13 @@ namespace {
 Expr simplified(Expr e, std::span<const Expr> assumptions) {
   std::vector<Expr> known;
   flatten(assumptions, known);
-  const Facts facts = facts_of(assumptions);
+  Assumptions assumed(assumptions);
 
   // First with tighter symbols, then the old symbols put back.
   std::unordered_map<uint32_t, Expr> back;
   Rebuilder tighten;
   tighten.leaf = [&](Expr symbol) {
-    const Expr tight = refined(symbol, facts, known);
+    const Expr tight = refined(symbol, assumed.facts, known);
     if (tight != symbol) back.emplace(tight.id(), symbol);
     return tight;
   };
@@ -377,7 +386,7 @@ Expr simplified(Expr e, std::span<const Expr> assumptions) {
     case ExprKind::lt:
     case ExprKind::eq:
     case ExprKind::ne: {
-      const Truth t = prove_with(made, facts, known);
+      const Truth t = prove_with(made, assumed, known);
       return t == Truth::unknown ? made : Expr(t == Truth::yes ? 1 : 0);
     }
     case ExprKind::min:
@@ -386,8 +395,8 @@ Expr simplified(Expr e, std::span<const Expr> assumptions) {
       for (size_t i = 0; i < kept.size() && kept.size() > 1;) {
         const bool drop = std::any_of(kept.begin(), kept.end(), [&](Expr other) {
           if (other == kept[i]) return false;
-          return n.kind == ExprKind::min ? proves_not_above(facts, other, kept[i], 0)
-                                         : proves_not_above(facts, kept[i], other, 0);
+          return n.kind == ExprKind::min ? proves_not_above(assumed, other, kept[i], 0)
+                                         : proves_not_above(assumed, kept[i], other, 0);
         });
         if (drop)
           kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
@@ -398,8 +407,8 @@ Expr simplified(Expr e, std::span<const Expr> assumptions) {
     }
     case ExprKind::floordiv:
     case ExprKind::mod:
-      if (node(args[1]).range.low > 0 && proves_not_above(facts, Expr(), args[0], 0) &&
-          proves_not_above(facts, args[0], args[1], 1))
+      if (node(args[1]).range.low > 0 && proves_not_above(assumed, Expr(), args[0], 0) &&
+          proves_not_above(assumed, args[0], args[1], 1))
         return n.kind == ExprKind::mod ? args[0] : Expr();
       return made;
     default: return made;

@@ -33,7 +33,9 @@ Expr Rebuilder::of(Expr e) {
   const Node& n = node(e);
   if (n.kind == ExprKind::constant) return e;
   if (n.kind == ExprKind::symbol) return leaf ? leaf(e) : e;
-  if (const auto found = known.find(e.id()); found != known.end()) return found->second;
+  const bool deep = n.depth > 2; // enough that making it twice would cost more than remembering it
+  if (deep)
+    if (const auto found = known.find(e.id()); found != known.end()) return found->second;
   SmallVector<Expr, 8> args;
   bool changed = false;
   for (const Expr arg : n.arg_span()) {
@@ -42,7 +44,7 @@ Expr Rebuilder::of(Expr e) {
   }
   Expr out = changed ? make(n.kind, args.span()) : e;
   if (node_done) out = node_done(out);
-  known.emplace(e.id(), out);
+  if (deep) known.emplace(e.id(), out);
   return out;
 }
 
@@ -92,6 +94,7 @@ bool depends_on(Expr e, Expr symbol) {
 }
 
 Expr substitute(Expr e, const ExprMap<Expr>& replacements) {
+  if (e.is_constant()) return e;
   for (const auto& [symbol, replacement] : replacements) {
     if (!symbol.is_symbol())
       throw Error(fmt::format("[expr] substitute: {} is not a symbol", to_string(symbol)));

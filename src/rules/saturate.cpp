@@ -23,14 +23,14 @@ public:
       : t_(terms), graph_(terms.graph()), options_(options), start_(std::chrono::steady_clock::now()) {}
 
   SaturateReport run() {
-    std::vector<egraph::RuleStats> before;
-    for (egraph::RuleId id = 0; id < graph_.rule_count(); ++id) before.push_back(graph_.rule_stats(id));
+    const std::vector<egraph::RuleStats> before = graph_.rule_stats();
     phases();
     if (stopped()) find_facts(t_);
     report_.rows = graph_.total_size();
     report_.seconds = seconds();
+    const std::vector<egraph::RuleStats> after = graph_.rule_stats();
     for (egraph::RuleId id = 0; id < graph_.rule_count(); ++id) {
-      const egraph::RuleStats s = graph_.rule_stats(id), &b = before[id];
+      const egraph::RuleStats &s = after[id], &b = before[id];
       if (s.matches == b.matches) continue;
       report_.rules.push_back({graph_.rule(id).name, s.matches - b.matches, s.new_rows - b.new_rows,
                                s.unions - b.unions, s.steps - b.steps,

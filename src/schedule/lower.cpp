@@ -3,7 +3,6 @@
 #include "schedule/lower.h"
 #include "base/check.h"
 #include "base/contains.h"
-#include "loop/tile_units.h"
 #include "schedule/lowering.h"
 #include <algorithm>
 
@@ -367,35 +366,17 @@ Body Lowering::emit_leaf(StageId stage, bool in_parallel, Touched& touched) {
   return {parallel_loop(Expr::symbol(n_.free_name("one"), {0, 0}), 0, 1, std::move(body))};
 }
 
-Kernel Lowering::run() {
+void Lowering::arrange() {
   build_tree();
   choose_levels();
+}
+
+Kernel Lowering::run() {
+  arrange();
   Touched touched;
   kernel_.body = emit_children(*root_, false, touched);
   // Interior values that no stage keeps in memory take no buffer.
   return std::move(kernel_);
-}
-
-Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options) {
-  try {
-    std::optional<Kernel> kernel;
-    for (const Version& version : versions_of(cone, schedule)) {
-      const Nests nests = apply(cone, version.schedule);
-      Lowering masked(nests, options);
-      Kernel next = in_groups(nests) ? masked.run_groups() : masked.run();
-      if (auto lanes = masked.lanes_that_run(); contains(lanes, Lanes::whole))
-        next = Lowering(nests, options, std::move(lanes)).run();
-      for (const std::string& unit : nests.tile_units)
-        if (use_tiles(next, unit) == 0) refuse("no loop takes whole tiles of {}", unit);
-      kernel =
-          kernel ? with_version(std::move(*kernel), version.condition, std::move(next)) : std::move(next);
-    }
-    return std::move(*kernel);
-  } catch (const ScheduleFailure& failure) {
-    return Failure{fmt::format("[schedule] {}: {}", cone.name, failure.text)};
-  } catch (const Error& error) {
-    return Failure{fmt::format("[schedule] {}: {}", cone.name, error.what())};
-  }
 }
 
 } // namespace luminal::kernel

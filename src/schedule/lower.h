@@ -17,4 +17,8 @@ struct LowerOptions {
 /// failure: the directive and the reason.
 Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options = {});
 
+/// Do the loops that stages share and the places of their values fit together? `lower` asks that first: it
+/// takes a tenth of its time, and what passes can almost always be lowered.
+Result<bool> arranges(const Cone& cone, const Schedule& schedule, const LowerOptions& options = {});
+
 } // namespace luminal::kernel

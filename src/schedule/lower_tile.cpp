@@ -45,7 +45,7 @@ Body StageLowering::invariants(State& state, size_t i) {
   std::function<bool(const FormulaRef&)> is_fixed = [&](const FormulaRef& f) {
     auto found = fixed.find(f.get());
     if (found != fixed.end()) return found->second;
-    bool ok = !f->is<FormulaComponent>();
+    bool ok = !f->is<FormulaComponent>() && std::ranges::all_of(args_of(*f), is_fixed);
     const std::span<const Expr> at_index = index_of(*f);
     std::vector<Expr> read(at_index.begin(), at_index.end());
     read.push_back(guard_of(*f)); // whether a load reads at all may change where its index does not
@@ -54,7 +54,6 @@ Body StageLowering::invariants(State& state, size_t i) {
       ok = ok && unopened(state, at).empty() && !guarded(at);
     }
     for (HoleId h : holes_of(l_.n_.cone, read)) ok = ok && state.holes.contains(h);
-    for (auto& a : args_of(*f)) ok = is_fixed(a) && ok;
     return fixed[f.get()] = ok;
   };
   std::set<const Formula*> seen; // formulas share parts: each is walked once

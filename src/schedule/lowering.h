@@ -80,7 +80,9 @@ class Lowering {
 public:
   /// lanes: of each stage, as lanes_that_run of an earlier run says; empty: masked.
   Lowering(Nests nests, const LowerOptions& options, IdVector<StageId, Lanes> lanes = {});
-  Kernel run();
+  /// The tree of shared loops and where values lie; what of it is not legal is a ScheduleFailure.
+  void arrange();
+  Kernel run(); ///< arranged first
   /// Of nests that groups of lanes run (lower_group.cpp).
   Kernel run_groups();
   /// After the run, when it is known where values lie.

@@ -1,9 +1,11 @@
-// schedule/versions.cpp -- several schedules of one cone in one kernel: which of them runs is told
-// by the sizes of a launch.
+// schedule/versions.cpp -- a schedule becomes a kernel: several schedules of one cone in one, where
+// which of them runs is told by the sizes of a launch.
 #include "base/check.h"
 #include "base/contains.h"
 #include "loop/renumber.h"
-#include "schedule/nest.h"
+#include "loop/tile_units.h"
+#include "schedule/lower.h"
+#include "schedule/lowering.h"
 #include <algorithm>
 
 namespace luminal::kernel {
@@ -50,6 +52,48 @@ Kernel with_version(Kernel kernel, Expr condition, Kernel next) {
   kernel.notes.insert(kernel.notes.end(), next.notes.begin(), next.notes.end());
   kernel.body = {if_then(condition, std::move(body), std::move(kernel.body))};
   return kernel;
+}
+
+namespace {
+
+/// Calls f; what is not legal in it is a failure.
+template <class F> auto legal(const Cone& cone, const F& f) -> Result<decltype(f())> {
+  try {
+    return f();
+  } catch (const ScheduleFailure& failure) {
+    return Failure{fmt::format("[schedule] {}: {}", cone.name, failure.text)};
+  } catch (const Error& error) {
+    return Failure{fmt::format("[schedule] {}: {}", cone.name, error.what())};
+  }
+}
+
+} // namespace
+
+Result<bool> arranges(const Cone& cone, const Schedule& schedule, const LowerOptions& options) {
+  return legal(cone, [&] {
+    for (const Version& version : versions_of(cone, schedule))
+      if (const Nests nests = apply(cone, version.schedule); !in_groups(nests))
+        Lowering(nests, options).arrange();
+    return true;
+  });
+}
+
+Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options) {
+  return legal(cone, [&] {
+    std::optional<Kernel> kernel;
+    for (const Version& version : versions_of(cone, schedule)) {
+      const Nests nests = apply(cone, version.schedule);
+      Lowering masked(nests, options);
+      Kernel next = in_groups(nests) ? masked.run_groups() : masked.run();
+      if (auto lanes = masked.lanes_that_run(); contains(lanes, Lanes::whole))
+        next = Lowering(nests, options, std::move(lanes)).run();
+      for (const std::string& unit : nests.tile_units)
+        if (use_tiles(next, unit) == 0) refuse("no loop takes whole tiles of {}", unit);
+      kernel =
+          kernel ? with_version(std::move(*kernel), version.condition, std::move(next)) : std::move(next);
+    }
+    return std::move(*kernel);
+  });
 }
 
 } // namespace luminal::kernel
