@@ -62,6 +62,28 @@ TEST(Check, RightCandidatesPass) {
   }
 }
 
+/// Half a million terms of one sign, added one by one in f32, are off by 2e-4: what the schedules are
+/// compared with must not be.
+TEST(Check, LongSumsOfOneSignPass) {
+  for (const auto& [rows, columns] : {std::pair{4096, 2048}, {1, 1 << 20}, {1 << 20, 2}, {33, 70'001}}) {
+    const KernelProblem problem =
+        problem_of(fmt::format(R"(fn @squares(%a: f32[{0}, {1}], %b: f32[{0}, {1}]) {{
+  %d = sub %a, %b
+  %q = mul %d, %d
+  %f = fold [i: {0}, j: {1}] over [i, j] {{ sum %q[i, j] }}
+  %y = get %f, 0
+  return y = %y
+}})",
+                               rows, columns));
+    Bench bench(problem);
+    for (const int threads : {1, 2}) {
+      const Verdict verdict = bench(default_candidate(problem, threads));
+      EXPECT_TRUE(verdict.passed()) << rows << " x " << columns << ", " << verdict.step << ": "
+                                    << verdict.cause;
+    }
+  }
+}
+
 std::string text_of(const std::filesystem::path& path) { return bytes_of(path.string()); }
 
 struct Case {
