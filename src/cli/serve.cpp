@@ -256,6 +256,10 @@ private:
           return cancel(), false;
         if (news && !news->second.more) left--;
       }
+    } catch (const Error& error) {
+      cancel();
+      if (!texts[0]->wanted.grammar) throw;
+      throw ApiError{.message = error.what(), .parameter = "grammar"}; // it leaves no token that may follow
     } catch (...) {
       cancel();
       throw;

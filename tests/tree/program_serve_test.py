@@ -212,6 +212,8 @@ def refusals(server):
         {"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "xml"}},
     )
     refused(400, "grammar: offset 4: ::= is expected", path, {"prompt": "a", "grammar": "root"})
+    refused(400, "no token of the vocabulary may follow: the grammar leaves none", path,
+            {"prompt": "a", "grammar": "root ::= root"})
     refused(400, "grammar is not a text", path, {"prompt": "a", "grammar": 1})
     refused(
         400, "grammar and json_schema both say what the text is like", path,
