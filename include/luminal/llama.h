@@ -6,6 +6,7 @@
 #pragma once
 #include "luminal/graph.h"
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@ struct SamplerOptions {
   double frequency_penalty = 0; ///< subtracted once for each occurrence
   double presence_penalty = 0;  ///< subtracted once if it occurs
   uint64_t seed = 0;
+  std::map<int32_t, double> logit_bias = {}; ///< added to the logits of these tokens, in front of all else
 };
 
 struct LanguageModelOptions {

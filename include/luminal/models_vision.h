@@ -1,5 +1,5 @@
 // luminal/models_vision.h -- models of pictures, and of pictures and texts, as modules: ViT, CLIP,
-// MobileNetV2. Parameters have the names of Hugging Face transformers, so that load takes their files.
+// MobileNetV2, ResNet. Parameters have the names of Hugging Face transformers; load takes their files.
 #pragma once
 #include "luminal/nn_attention.h"
 
@@ -120,6 +120,37 @@ private:
   std::optional<Layer> first_, first_filter_, first_reduce_, last_;
   std::vector<Block> blocks_;
   std::optional<nn::Linear> head_;
+};
+
+// ---- ResNet (He et al. 2015, arXiv:1512.03385), names of ResNetForImageClassification ----
+struct ResNetConfig {
+  int64_t stem = 64, classes = 1000;
+  std::vector<int64_t> widths{256, 512, 1024, 2048}, depths{3, 4, 6, 3}; ///< by stage
+  bool bottleneck = true;   ///< three convolutions a block, those in the middle a quarter as wide; else two
+  bool halve_first = false; ///< the first stage halves pictures, as the later ones do
+  bool stride_in_front = false; ///< of a bottleneck: in its first convolution, not in the middle one
+};
+class ResNet : public nn::Module {
+public:
+  explicit ResNet(const nn::Scope& scope, const ResNetConfig& config = {}, LUMINAL_WHERE);
+  /// Normalised pictures [batch, 3, height, width] -> logits [batch, classes].
+  Tensor operator()(const Tensor& x, LUMINAL_WHERE) const;
+
+private:
+  struct Layer {
+    nn::Conv2d convolution;
+    nn::BatchNorm normalization;
+    Layer(const nn::Scope& scope, int64_t in, int64_t out, int64_t kernel, int64_t stride,
+          std::source_location where);
+    Tensor operator()(const Tensor& x, std::source_location where) const;
+  };
+  struct Block {
+    std::optional<Layer> shortcut;
+    std::vector<Layer> layers;
+  };
+  Layer stem_;
+  std::vector<Block> blocks_;
+  nn::Linear head_;
 };
 
 #undef LUMINAL_WHERE

@@ -1,4 +1,4 @@
-// cli/classify_verb.cpp -- luminal classify: what is in a picture, by an ONNX model.
+// cli/classify_verb.cpp -- luminal classify: what is in a picture, by an ONNX model or a folder.
 #include "cli/model_verbs.h"
 #include "cli/vision_options.h"
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ int classify(const ClassifyArguments& a) {
   for (const std::string& path : a.images) images.push_back(open_image(path, 3).value());
   VisionModel model(a.model, size_of(a), a.threads);
   const std::vector<std::string> names = class_names(model, a.labels);
-  const PixelOptions pixels = pixels_of(a, model.channels() == 3 ? "imagenet" : "unit");
+  const PixelOptions pixels =
+      pixels_of(a, model.stated_pixels().value_or(pixel_preset(model.channels() == 3 ? "imagenet" : "unit")));
   Json results = Json::array();
   for (size_t i = 0; i < images.size(); i++) {
     model.run(images[i], pixels);
@@ -53,9 +54,11 @@ int classify(const ClassifyArguments& a) {
 
 void add_classify(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<ClassifyArguments>();
-  auto* verb = app.add_subcommand("classify", "What is in a picture, by an ONNX model");
+  auto* verb =
+      app.add_subcommand("classify", "What is in a picture, by an ONNX model or a Hugging Face folder");
   verb->footer(
-      "A line for each class: how likely it is, its name. Without --preset a model of three channels "
+      "A line for each class: how likely it is, its name. Without --preset a folder says what its model "
+      "reads, an ONNX model of three channels "
       "reads pictures as those of ImageNet do, one of a single channel 0 (black) to 1.");
   add_vision_options(*verb, *a);
   verb->add_option("-k,--top", a->top, "How many classes")->check(whole(1, 1000000))->capture_default_str();

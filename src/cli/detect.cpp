@@ -54,9 +54,9 @@ int detect(const DetectArguments& a) {
   for (size_t i = 0; i < form_names.size(); i++)
     if (a.form == form_names[i]) form = BoxForm(i);
   if (form == BoxForm::automatic) form = box_form(model);
-  const PixelOptions pixels = pixels_of(a, form == BoxForm::yolox   ? "yolox"
-                                           : form == BoxForm::pairs ? "ultraface"
-                                                                    : "yolov8");
+  const PixelOptions pixels = pixels_of(a, pixel_preset(form == BoxForm::yolox   ? "yolox"
+                                                        : form == BoxForm::pairs ? "ultraface"
+                                                                                 : "yolov8"));
   const std::vector<std::string> names = class_names(model, a.labels);
   Json results = Json::array();
   for (size_t i = 0; i < images.size(); i++) {

@@ -1,5 +1,6 @@
 // cli/run_draft.cpp -- opening, compiling and reporting the model that proposes tokens.
 #include "cli/run_draft.h"
+#include "cli/announce.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <random>
@@ -61,6 +62,24 @@ Json RunDraft::json() const {
           {"proposed", draft_->proposed},
           {"accepted", draft_->accepted},
           {"share", share()}};
+}
+
+std::unique_ptr<RunDraft> prepare_batch(const ModelFile& file, const BatchArguments& a,
+                                        models::BatchOptions& options) {
+  std::unique_ptr<RunDraft> draft;
+  if (!a.draft.empty()) {
+    models::GeneratorOptions both{options.model, options.compile};
+    draft = std::make_unique<RunDraft>(a.draft, a.draft_count, file, both);
+    options.model.rows = both.model.rows;
+  }
+  Generator::Estimate estimate = Generator::estimate(file, options.model);
+  estimate.cache *= options.model.slots;
+  if (draft) estimate = draft->estimate(estimate);
+  estimate.weights += a.beside;
+  announce_memory(file.path, estimate, a.max_memory,
+                  "A smaller --ctx or --parallel, or --cache-type f16, needs less");
+  if (draft) options.draft = &draft->compile_batch();
+  return draft;
 }
 
 } // namespace luminal::cli

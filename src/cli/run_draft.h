@@ -1,7 +1,7 @@
 // cli/run_draft.h -- --draft MODEL of `luminal run`, `chat`, `serve`: the small model that proposes tokens.
 #pragma once
 #include "cli/common.h"
-#include "models/draft_batch.h"
+#include "models/batch.h"
 #include <memory>
 #include <string>
 
@@ -38,5 +38,16 @@ private:
   std::unique_ptr<models::Draft> draft_;
   std::unique_ptr<models::DraftBatch> batch_;
 };
+
+/// --draft of a batch, and the memory of it all.
+struct BatchArguments {
+  std::string draft, max_memory; ///< paths and amounts as given; empty: none
+  int64_t draft_count = 4;
+  int64_t beside = 0; ///< bytes of further weights
+};
+/// Announces the memory that a batch with `options` takes (Error where it is more than there may be), then
+/// compiles the draft, which `options` name. Null: there is none. The result outlives the batch.
+std::unique_ptr<RunDraft> prepare_batch(const ModelFile& file, const BatchArguments& arguments,
+                                        models::BatchOptions& options);
 
 } // namespace luminal::cli

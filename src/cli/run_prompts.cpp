@@ -2,7 +2,6 @@
 #include "cli/run_prompts.h"
 #include "base/print.h"
 #include "base/text.h"
-#include "cli/announce.h"
 #include "cli/common.h"
 #include "cli/prompt_tokens.h"
 #include "cli/run_draft.h"
@@ -116,18 +115,8 @@ int run_prompts(const ModelFile& file, const PromptsArguments& a) {
   }
   models::BatchOptions options{.model = a.model, .compile = a.compile};
   options.model.slots = a.parallel;
-  std::optional<RunDraft> draft;
-  if (!a.draft.empty()) {
-    models::GeneratorOptions both{options.model, options.compile};
-    draft.emplace(a.draft, a.draft_count, file, both);
-    options.model.rows = both.model.rows;
-  }
-  models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);
-  estimate.cache *= a.parallel;
-  if (draft) estimate = draft->estimate(estimate);
-  announce_memory(file.path, estimate, a.max_memory,
-                  "A smaller --ctx or --parallel, or --cache-type f16, needs less");
-  if (draft) options.draft = &draft->compile_batch();
+  const auto draft = prepare_batch(
+      file, {.draft = a.draft, .max_memory = a.max_memory, .draft_count = a.draft_count}, options);
   models::Batch batch(file, options);
   Scheduler scheduler(file, batch, prompts.size());
   catch_interrupts();

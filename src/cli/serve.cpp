@@ -1,18 +1,19 @@
 // cli/serve.cpp -- `luminal serve MODEL`: a model behind OpenAI's interface, over HTTP.
 #include "base/print.h"
 #include "base/text.h"
-#include "cli/announce.h"
 #include "cli/lora_options.h"
 #include "cli/program_graph.h"
 #include "cli/run_draft.h"
 #include "cli/serve_api.h"
+#include "cli/serve_connections.h"
 #include "cli/serve_embeddings.h"
 #include "cli/serve_page.h"
+#include "cli/serve_pictures.h"
 #include "models/generator.h"
 #include <chrono>
 #include <csignal>
 #include <fmt/format.h>
-#include <httplib.h>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -22,7 +23,7 @@ namespace {
 
 struct ServeArguments {
   std::string model, host = "127.0.0.1", api_key, chat_template, alias, cache_type = "f32",
-                     activations = "exact", max_memory, max_body = "1M", embeddings, draft;
+                     activations = "exact", max_memory, max_body, embeddings, draft, projector;
   std::vector<std::string> adapters;
   int port = 8080, threads = 0;
   int64_t context = 0, chunk = 128, parallel = 4, queue = 64, max_tokens = 0, timeout = 600, draft_count = 4;
@@ -35,6 +36,12 @@ void answer(httplib::Response& response, int status, const Json& json) {
 }
 void answer(httplib::Response& response, const ApiError& error) {
   answer(response, error.status, error.json());
+}
+
+/// The connection ends with this answer.
+void end_with(httplib::Response& response) {
+  response.set_header("Connection", "close");
+  HttpServer::close_after_answer();
 }
 
 /// Equal for equal keys only, in a time that tells nothing of where they differ.
@@ -50,10 +57,17 @@ std::string event_text(const Json& json) {
 
 class Service {
 public:
-  Service(const ServeArguments& arguments, const ModelFile& file, models::Batch& batch)
+  Service(const ServeArguments& arguments, const ModelFile& file, models::Batch& batch,
+          PictureService* pictures)
       : a_(arguments), scheduler_(file, batch, size_t(arguments.queue)) {
-    if (!a_.chat_template.empty() || file.chat_template) chat_.emplace(file, a_.chat_template);
-    model_ = {&file, chat_ ? &*chat_ : nullptr, a_.alias, batch.context(), a_.max_tokens};
+    if (!pictures && (!a_.chat_template.empty() || file.chat_template)) chat_.emplace(file, a_.chat_template);
+    model_ = {.file = &file,
+              .chat = chat_ ? &*chat_ : nullptr,
+              .pictures = pictures,
+              .name = a_.alias,
+              .context = batch.context(),
+              .most_tokens = a_.max_tokens,
+              .most_texts = int64_t(scheduler_.most())};
     if (!a_.embeddings.empty()) embeddings_ = std::make_unique<EmbeddingService>(a_.embeddings, a_.threads);
     limits();
     routes();
@@ -66,7 +80,10 @@ public:
       throw Error(
           fmt::format("{}:{} cannot be listened at; --port and --host name another place", a_.host, a_.port));
     print_stderr("{} at http://{}:{}  ({} texts at once, context {}{})\n", model_.name, a_.host, port,
-                 a_.parallel, model_.context, model_.chat ? "" : ", no chat template");
+                 a_.parallel, model_.context,
+                 model_.pictures ? ", one picture a text"
+                 : model_.chat   ? ""
+                                 : ", no chat template");
     if (a_.json)
       std::cout << Json{{"host", a_.host}, {"port", port}, {"model", model_.name}}.dump() << std::endl;
     std::jthread ending([this](const std::stop_token& done) {
@@ -84,14 +101,8 @@ public:
 
 private:
   void limits() {
-    server_.set_payload_max_length(size_t(parse_bytes(a_.max_body)));
-    server_.set_read_timeout(10);
-    server_.set_write_timeout(10);
-    server_.set_keep_alive_timeout(5);
-    server_.set_keep_alive_max_count(1000);
-    // A thread for each text that runs or waits, and some for those that only ask how the server is.
-    const auto threads = size_t(std::min<int64_t>(a_.parallel + a_.queue, 256) + 8);
-    server_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
+    max_body_ = size_t(parse_bytes(!a_.max_body.empty() ? a_.max_body : model_.pictures ? "20M" : "1M"));
+    server_.set_body_limit(max_body_);
     server_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       const bool open =
           a_.api_key.empty() || request.path == "/health" || (request.path == "/" && request.method == "GET");
@@ -103,20 +114,33 @@ private:
                                     .message = "the API key is missing or wrong",
                                     .type = "authentication_error",
                                     .code = "invalid_api_key"});
+          end_with(response);
           return httplib::Server::HandlerResponse::Handled;
         }
+      }
+      if (request.has_header("Content-Encoding")) { // a small body could become a large one
+        answer(response, ApiError{.status = 415, .message = "bodies with a Content-Encoding are not read"});
+        end_with(response);
+        return httplib::Server::HandlerResponse::Handled;
       }
       return httplib::Server::HandlerResponse::Unhandled;
     });
     server_.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!response.body.empty()) return;
+      end_with(response); // a body may be left unread
+      if (HttpServer::body_is_too_large()) response.status = 413;
       const int status = response.status;
+      // What curl says of a body unless it is told otherwise; httplib reads 8 KiB of such.
+      const bool form =
+          request.get_header_value("Content-Type").starts_with("application/x-www-form-urlencoded");
       answer(response,
              ApiError{.status = status,
-                      .message = status == 404
-                                     ? fmt::format("there is no {} {}", request.method, request.path)
-                                 : status == 413 ? std::string("the body is larger than --max-body")
-                                                 : fmt::format("the request cannot be answered ({})", status),
+                      .message =
+                          status == 404   ? fmt::format("there is no {} {}", request.method, request.path)
+                          : status != 413 ? fmt::format("the request cannot be answered ({})", status)
+                          : form ? "the body is larger than --max-body, or than the 8 KiB that are read of "
+                                   "forms: name Content-Type: application/json"
+                                 : "the body is larger than --max-body",
                       .type = status >= 500 ? "server_error" : "invalid_request_error"});
     });
     server_.set_exception_handler([](const httplib::Request&, httplib::Response& response,
@@ -144,28 +168,39 @@ private:
     });
     server_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& r) {
       Json list = Json::array();
-      const auto add = [&](const std::string& name) {
-        list.push_back({{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "luminal"}});
+      const auto add = [&](const std::string& name, Json capabilities) {
+        list.push_back({{"id", name},
+                        {"object", "model"},
+                        {"created", 0},
+                        {"owned_by", "luminal"},
+                        {"capabilities", std::move(capabilities)}}); // as llama.cpp's server names them
       };
-      add(model_.name);
-      if (embeddings_) add(embeddings_->name());
+      add(model_.name, model_.pictures ? Json{"completion", "multimodal"} : Json::array({"completion"}));
+      if (embeddings_) add(embeddings_->name(), Json::array({"embedding"}));
       answer(r, 200, {{"object", "list"}, {"data", list}});
     });
     if (embeddings_)
-      server_.Post("/v1/embeddings", [this](const httplib::Request& q, httplib::Response& r) {
+      post("/v1/embeddings", [this](const httplib::Request& q, httplib::Response& r) {
         guarded(r, [&] { answer(r, 200, embeddings_->answer(q.body)); });
       });
-    server_.Post("/v1/chat/completions", [this](const httplib::Request& q, httplib::Response& r) {
+    post("/v1/chat/completions", [this](const httplib::Request& q, httplib::Response& r) {
       generate([&] { return read_chat(q.body, model_); }, r);
     });
-    server_.Post("/v1/completions", [this](const httplib::Request& q, httplib::Response& r) {
+    post("/v1/completions", [this](const httplib::Request& q, httplib::Response& r) {
       generate([&] { return read_completion(q.body, model_); }, r);
     });
-    server_.Post("/tokenize", [this](const httplib::Request& q, httplib::Response& r) {
+    post("/tokenize", [this](const httplib::Request& q, httplib::Response& r) {
       guarded(r, [&] { answer(r, 200, tokenized(q.body, model_)); });
     });
-    server_.Post("/detokenize", [this](const httplib::Request& q, httplib::Response& r) {
+    post("/detokenize", [this](const httplib::Request& q, httplib::Response& r) {
       guarded(r, [&] { answer(r, 200, detokenized(q.body, model_)); });
+    });
+  }
+
+  template <class F> void post(const char* path, F&& f) {
+    server_.Post(path, [this, f = std::forward<F>(f)](const httplib::Request& q, httplib::Response& r) {
+      if (q.body.size() <= max_body_) return f(q, r);
+      r.status = 413; // it came in chunks, whose sum no header said; the handler of errors answers
     });
   }
 
@@ -180,7 +215,8 @@ private:
   template <class Read> void generate(Read&& read, httplib::Response& response) {
     guarded(response, [&] {
       const auto request = std::make_shared<ApiRequest>(read());
-      if (!scheduler_.submit(request->generation))
+      const auto texts = texts_of(*request);
+      if (!scheduler_.submit(texts))
         throw ApiError{.status = 503,
                        .message = "too many requests wait; try again later",
                        .type = "server_error",
@@ -192,53 +228,92 @@ private:
     });
   }
 
-  Generation::Piece next(Generation& g, std::chrono::steady_clock::time_point end) {
-    auto piece = g.wait(end);
-    if (piece) return *piece;
-    g.cancel();
-    throw ApiError{.status = 504,
-                   .message = fmt::format("the answer took longer than {} s", a_.timeout),
-                   .type = "server_error",
-                   .code = "timeout"};
+  static std::vector<std::shared_ptr<Generation>> texts_of(const ApiRequest& request) {
+    std::vector<std::shared_ptr<Generation>> texts;
+    for (const ApiChoice& choice : request.choices) texts.push_back(choice.generation);
+    return texts;
   }
-  std::chrono::steady_clock::time_point deadline() const {
-    return std::chrono::steady_clock::now() + std::chrono::seconds(a_.timeout);
+
+  /// Calls on_piece with each piece of the texts as they come, which returns whether there is somebody to
+  /// read on. Ends what is left of the texts where there is nobody, and where the time is over (ApiError).
+  template <class F> bool collect(const ApiRequest& request, F&& on_piece) {
+    const auto texts = texts_of(request);
+    const auto cancel = [&] {
+      for (const auto& text : texts) text->cancel();
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(a_.timeout);
+    try {
+      for (size_t left = texts.size(); left > 0;) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= end)
+          throw ApiError{.status = 504,
+                         .message = fmt::format("the answer took longer than {} s", a_.timeout),
+                         .type = "server_error",
+                         .code = "timeout"};
+        const auto news = Generation::wait_any(texts, std::min<std::chrono::steady_clock::time_point>(
+                                                          end, now + std::chrono::milliseconds(200)));
+        if (!news ? HttpServer::client_is_gone() : !on_piece(news->first, news->second))
+          return cancel(), false;
+        if (news && !news->second.more) left--;
+      }
+    } catch (const Error& error) {
+      cancel();
+      if (!texts[0]->wanted.grammar) throw;
+      throw ApiError{.message = error.what(), .parameter = "grammar"}; // it leaves no token that may follow
+    } catch (...) {
+      cancel();
+      throw;
+    }
+    return true;
+  }
+
+  static void append(Generation::Piece& to, const Generation::Piece& piece) {
+    to.text += piece.text;
+    to.tokens.insert(to.tokens.end(), piece.tokens.begin(), piece.tokens.end());
   }
 
   void whole(ApiRequest& request, httplib::Response& response) {
-    std::string text;
-    const auto end = deadline();
-    for (bool more = true; more;) {
-      const auto piece = next(*request.generation, end);
-      text += piece.text;
-      more = piece.more;
-    }
-    answer(response, 200, whole_answer(request, text));
+    std::vector<Generation::Piece> pieces(request.choices.size());
+    const bool complete = collect(request, [&](size_t choice, const Generation::Piece& piece) {
+      append(pieces[choice], piece);
+      return true;
+    });
+    if (!complete) return end_with(response); // nobody is there
+    answer(response, 200, whole_answer(request, pieces, model_));
+  }
+
+  /// Events of all choices. The text of an answer that may be calls of tools is told when it is complete.
+  bool write_events(ApiRequest& request, const std::function<bool(const std::string&)>& write) {
+    std::vector<Generation::Piece> held(request.choices.size());
+    return collect(request, [&](size_t choice, const Generation::Piece& piece) {
+      append(held[choice], piece);
+      std::string out;
+      bool calls = false;
+      const bool news = !held[choice].text.empty() || !held[choice].tokens.empty();
+      if ((news || !request.choices[choice].begun) && (!request.tools || !piece.more)) {
+        const Json event = stream_event(request, choice, held[choice], model_);
+        calls = request.chat && event["choices"][0]["delta"].contains("tool_calls");
+        out = event_text(event);
+        held[choice] = {};
+      }
+      if (!piece.more) out += event_text(end_event(request, choice, calls));
+      return out.empty() || write(out);
+    });
   }
 
   void stream(const std::shared_ptr<ApiRequest>& request, httplib::Response& response) {
-    const auto end = deadline();
     response.set_header("Cache-Control", "no-store");
     response.set_chunked_content_provider(
         "text/event-stream",
-        [this, request, end](size_t, httplib::DataSink& sink) {
-          std::string out;
-          bool first = true, more = true;
+        [this, request](size_t, httplib::DataSink& sink) {
           const auto write = [&](const std::string& text) {
             // Who does not read any more frees the place.
             return sink.is_writable() && sink.write(text.data(), text.size());
           };
+          std::string out;
           try {
-            while (more) {
-              const auto piece = next(*request->generation, end);
-              more = piece.more;
-              if (!piece.text.empty() || first) {
-                if (!write(event_text(stream_event(*request, piece.text, first, false)))) return false;
-                first = false;
-              }
-            }
-            out = event_text(stream_event(*request, "", false, true));
-            if (request->include_usage) out += event_text(usage_event(*request));
+            if (!write_events(*request, write)) return false;
+            if (request->include_usage) out = event_text(usage_event(*request));
           } catch (const ApiError& error) {
             out = event_text(error.json());
           } catch (const std::exception& error) {
@@ -248,7 +323,9 @@ private:
           sink.done();
           return true;
         },
-        [request](bool) { request->generation->cancel(); });
+        [request](bool) {
+          for (const ApiChoice& choice : request->choices) choice.generation->cancel();
+        });
   }
 
   std::string metrics() const {
@@ -280,7 +357,8 @@ private:
   ApiModel model_;
   std::unique_ptr<EmbeddingService> embeddings_; ///< null: there is no model for it
   Scheduler scheduler_;
-  httplib::Server server_;
+  size_t max_body_ = 0;
+  HttpServer server_;
 };
 
 int serve(ServeArguments& a) {
@@ -288,32 +366,36 @@ int serve(ServeArguments& a) {
   auto opened = open_model(a.model);
   if (!opened) throw Error(opened.error());
   apply_adapters(*opened, a.adapters);
+  std::optional<models::Moondream> moondream;
+  if (models::Moondream::is_one(*opened) || !a.projector.empty()) {
+    moondream.emplace(*opened, a.projector);
+    opened = moondream->text();
+  }
   const ModelFile& file = *opened;
   const ModelConfig& config = file.require_config();
   file.require_tokenizer();
-  if (a.alias.empty())
-    a.alias = config.name.empty() ? a.model.substr(a.model.rfind('/') + 1) : printable(config.name);
+  if (a.alias.empty()) {
+    const std::string path = a.model.substr(0, a.model.find_last_not_of('/') + 1);
+    a.alias = config.name.empty() ? printable(path.substr(path.rfind('/') + 1)) : printable(config.name);
+  }
   models::BatchOptions options;
   options.model = llama_options(file, a.context, a.chunk, a.cache_type, a.activations);
   options.model.slots = a.parallel;
+  if (moondream) moondream->prepare(options.model);
   options.compile.threads = a.threads;
   options.compile.cache = !a.no_cache;
-  std::optional<RunDraft> draft;
-  if (!a.draft.empty()) {
-    models::GeneratorOptions both{options.model, options.compile};
-    draft.emplace(a.draft, a.draft_count, file, both);
-    options.model.rows = both.model.rows;
-  }
-  models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);
-  estimate.cache *= a.parallel;
-  if (draft) estimate = draft->estimate(estimate);
-  announce_memory(file.path, estimate, a.max_memory,
-                  "A smaller --ctx or --parallel, or --cache-type f16, needs less");
   if (a.host != "127.0.0.1" && a.host != "localhost" && a.host != "::1" && a.api_key.empty())
     print_stderr("note: {} can be reached from other machines, and there is no --api-key\n", a.host);
-  if (draft) options.draft = &draft->compile_batch();
+  const auto draft = prepare_batch(file,
+                                   {.draft = a.draft,
+                                    .max_memory = a.max_memory,
+                                    .draft_count = a.draft_count,
+                                    .beside = moondream ? moondream->vision_bytes() : 0},
+                                   options);
+  std::optional<PictureService> pictures;
+  if (moondream) pictures.emplace(std::move(*moondream), a.threads, !a.no_cache);
   models::Batch batch(file, options);
-  Service service(a, file, batch);
+  Service service(a, file, batch, pictures ? &*pictures : nullptr);
   catch_interrupts();
   std::signal(SIGTERM, [](int) { std::raise(SIGINT); });
   std::signal(SIGPIPE, SIG_IGN);
@@ -356,9 +438,10 @@ void add_serve(CLI::App& app, int& exit_code) {
   verb->add_option("--timeout", a->timeout, "Seconds that one answer may take")
       ->check(whole(1, 1 << 30))
       ->capture_default_str();
-  verb->add_option("--max-body", a->max_body, "Largest body of a request")
-      ->check(memory_amount())
-      ->capture_default_str();
+  verb->add_option("--max-body", a->max_body,
+                   "Largest body of a request (default: 1M, of a model that takes pictures 20M)")
+      ->check(memory_amount());
+  verb->add_option("--mmproj", a->projector, "The vision part of a Moondream 2 whose text model is GGUF");
   verb->add_option("--chat-template", a->chat_template,
                    "chatml, or a file with a template, in place of the model's own");
   verb->add_option("--alias", a->alias, "The model's name in answers");

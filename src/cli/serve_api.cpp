@@ -1,5 +1,10 @@
-// cli/serve_api.cpp -- requests and answers. Fields: https://platform.openai.com/docs/api-reference.
+// cli/serve_api.cpp -- requests. Fields: https://platform.openai.com/docs/api-reference.
 #include "cli/serve_api.h"
+#include "base/text.h"
+#include "cli/serve_pictures.h"
+#include "cli/serve_tools.h"
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -8,69 +13,34 @@
 namespace luminal::cli {
 namespace {
 
-[[noreturn]] void refuse(const std::string& parameter, const std::string& message) {
-  throw ApiError{.message = message, .parameter = parameter};
-}
+// Fields that both kinds of requests have.
+constexpr std::string_view common_fields =
+    "model max_tokens max_completion_tokens temperature top_p top_k min_p frequency_penalty presence_penalty "
+    "repeat_penalty seed ignore_eos response_format grammar json_schema stop stream stream_options n "
+    "logit_bias logprobs";
+constexpr std::string_view chat_fields =
+    "messages top_logprobs tools tool_choice parallel_tool_calls chat_template_kwargs";
+// What a server keeps, sorts or bills by: it changes no text.
+constexpr std::string_view fields_without_effect =
+    "user metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention";
+// What changes an answer and is not there must not be passed over in silence, unless it asks for nothing.
+constexpr std::string_view fields_not_supported =
+    "best_of suffix echo audio modalities prediction functions function_call web_search_options "
+    "reasoning_effort verbosity";
 
-Json parsed(const std::string& body) {
-  // Deep nesting would go through the stack: nothing that a client means is that deep.
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < body.size(); i++) {
-    const char c = body[i];
-    if (quoted) {
-      if (c == '\\') i++;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > 64) refuse("", "the body is nested too deep");
-    } else if (c == '}' || c == ']') {
-      depth--;
-    }
-  }
-  Json json = Json::parse(body, nullptr, false);
-  if (json.is_discarded()) refuse("", "the body is not JSON");
-  if (!json.is_object()) refuse("", "the body is not a JSON object");
-  return json;
-}
-
-const Json* find(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  return at == json.end() || at->is_null() ? nullptr : &*at;
-}
-double number(const Json& json, const char* name, double otherwise, double low, double high) {
-  const Json* value = find(json, name);
-  if (!value) return otherwise;
-  if (!value->is_number()) refuse(name, fmt::format("{} is not a number", name));
-  const auto n = value->get<double>();
-  if (!(n >= low && n <= high)) refuse(name, fmt::format("{} is {}, expected {} to {}", name, n, low, high));
-  return n;
-}
-int64_t integer(const Json& json, const char* name, int64_t otherwise, int64_t low, int64_t high) {
-  const Json* value = find(json, name);
-  if (!value) return otherwise;
-  if (!value->is_number_integer()) refuse(name, fmt::format("{} is not an integer", name));
-  const double n = value->get<double>();
-  if (n < double(low) || n > double(high))
-    refuse(name, fmt::format("{} is {}, expected {} to {}", name, value->dump(), low, high));
-  return value->get<int64_t>();
-}
-bool boolean(const Json& json, const char* name, bool otherwise) {
-  const Json* value = find(json, name);
-  if (!value) return otherwise;
-  if (!value->is_boolean()) refuse(name, fmt::format("{} is not true or false", name));
-  return value->get<bool>();
-}
-
-/// What changes an answer and is not there must not be passed over in silence.
 void refuse_what_is_missing(const Json& json) {
-  if (integer(json, "n", 1, 1, 1 << 20) != 1) refuse("n", "n: one answer for a request is what can be given");
-  for (const char* name : {"logprobs", "top_logprobs", "logit_bias", "best_of", "suffix", "echo", "audio"})
-    if (const Json* value = find(json, name); value && *value != false && *value != 0 && !value->empty())
-      refuse(name, fmt::format("{} is not supported", name));
-  if (const Json* choice = find(json, "tool_choice"); choice && *choice != "auto" && *choice != "none")
-    refuse("tool_choice", "tool_choice: auto and none are supported");
+  for (const std::string_view field : split(fields_not_supported, ' ')) {
+    const std::string name(field);
+    const Json* value = find(json, name.c_str());
+    if (value == nullptr || *value == false || *value == 0 || *value == "" ||
+        (value->is_structured() && value->empty()))
+      continue;
+    if ((name == "best_of" && *value == 1) || (name == "modalities" && *value == Json::array({"text"})))
+      continue;
+    refuse(name, fmt::format("{} is not supported", name));
+  }
+  if (const Json* name = find(json, "model"); name && !name->is_string())
+    refuse("model", "model is not a text");
 }
 
 /// response_format: {"type": "json_object"} or "json_schema"; grammar: GBNF, json_schema: a schema, as
@@ -110,6 +80,40 @@ std::shared_ptr<const Grammar> read_format(const Json& json) {
   }
 }
 
+std::map<int32_t, double> read_bias(const Json& json, const ApiModel& model) {
+  std::map<int32_t, double> result;
+  const Json* bias = find(json, "logit_bias");
+  if (bias == nullptr) return result;
+  const auto wrong = [] {
+    refuse("logit_bias", "logit_bias is not an object of token ids with numbers from -100 to 100");
+  };
+  if (!bias->is_object()) wrong();
+  for (const auto& [name, value] : bias->items()) {
+    int32_t token = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
+    if (error != std::errc() || end != name.data() + name.size() || token < 0 || !value.is_number() ||
+        !(std::abs(value.get<double>()) <= 100))
+      wrong();
+    if (token >= model.file->tokenizer->size())
+      refuse("logit_bias", fmt::format("logit_bias names the token {}, there are {}", token,
+                                       model.file->tokenizer->size()));
+    result[token] = value.get<double>();
+  }
+  return result;
+}
+
+/// How many tokens are named with each of the text: -1 where their logarithms are not wanted.
+int64_t read_logprobs(const Json& json, bool chat) {
+  if (!chat) {
+    const Json* count = find(json, "logprobs");
+    return count && *count == false ? -1 : integer(json, "logprobs", -1, 0, 20);
+  }
+  const int64_t likeliest = integer(json, "top_logprobs", 0, 0, 20);
+  if (boolean(json, "logprobs", false)) return likeliest;
+  if (likeliest > 0) refuse("top_logprobs", "top_logprobs asks for logprobs: true");
+  return -1;
+}
+
 Generation::Wanted read_sampling(const Json& json, const ApiModel& model, bool chat) {
   refuse_what_is_missing(json);
   Generation::Wanted wanted;
@@ -126,10 +130,12 @@ Generation::Wanted read_sampling(const Json& json, const ApiModel& model, bool c
   s.frequency_penalty = number(json, "frequency_penalty", 0, -100, 100);
   s.presence_penalty = number(json, "presence_penalty", 0, -100, 100);
   s.repeat_penalty = number(json, "repeat_penalty", 1, 0.001, 1000);
+  s.logit_bias = read_bias(json, model);
   s.seed = find(json, "seed") ? uint64_t(integer(json, "seed", 0, INT64_MIN / 2, INT64_MAX / 2))
                               : std::random_device{}();
   wanted.ignore_end = boolean(json, "ignore_eos", false);
   wanted.grammar = read_format(json);
+  wanted.likeliest = read_logprobs(json, chat);
   if (const Json* stop = find(json, "stop")) {
     const Json list = stop->is_array() ? *stop : Json::array({*stop});
     if (list.size() > 16) refuse("stop", fmt::format("{} stop texts, at most 16 are supported", list.size()));
@@ -141,17 +147,32 @@ Generation::Wanted read_sampling(const Json& json, const ApiModel& model, bool c
   return wanted;
 }
 
-ApiRequest finished(const Json& json, Generation::Wanted wanted, const ApiModel& model, bool chat) {
-  const auto count = int64_t(wanted.prompt.size());
-  if (count >= model.context)
-    throw ApiError{.message = fmt::format("the prompt has {} tokens, the context of the model holds {}",
-                                          count, model.context),
-                   .code = "context_length_exceeded",
-                   .parameter = chat ? "messages" : "prompt"};
+/// `n` choices for each prompt, those of the first one first.
+ApiRequest finished(const Json& json, const Generation::Wanted& wanted,
+                    const std::vector<std::vector<int32_t>>& prompts, const ApiModel& model, bool chat) {
   ApiRequest request;
   request.stream = boolean(json, "stream", false);
-  if (const Json* options = find(json, "stream_options"); options && options->is_object())
+  if (const Json* options = find(json, "stream_options")) {
+    if (!options->is_object()) refuse("stream_options", "stream_options is not an object");
     request.include_usage = boolean(*options, "include_usage", false);
+  }
+  const int64_t n = integer(json, "n", 1, 1, 128), texts = n * int64_t(prompts.size());
+  if (texts > model.most_texts)
+    refuse("n", fmt::format("{} texts in one request, the server takes {} at most", texts, model.most_texts));
+  const auto bell = std::make_shared<Generation::Bell>();
+  for (const auto& prompt : prompts) {
+    if (int64_t(prompt.size()) >= model.context)
+      throw ApiError{.message = fmt::format("the prompt has {} tokens, the context of the model holds {}",
+                                            prompt.size(), model.context),
+                     .code = "context_length_exceeded",
+                     .parameter = chat ? "messages" : "prompt"};
+    for (int64_t i = 0; i < n; i++) {
+      Generation::Wanted one = wanted;
+      one.prompt = prompt;
+      one.sampling.seed += uint64_t(request.choices.size());
+      request.choices.push_back({std::make_shared<Generation>(std::move(one), bell)});
+    }
+  }
   request.chat = chat;
   static std::random_device device;
   request.id = fmt::format("{}-{:08x}{:08x}", chat ? "chatcmpl" : "cmpl", device(), device());
@@ -159,15 +180,16 @@ ApiRequest finished(const Json& json, Generation::Wanted wanted, const ApiModel&
   request.created =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
-  request.generation = std::make_shared<Generation>(std::move(wanted));
   return request;
 }
 
-/// A list of text parts is their text.
-Json with_plain_content(Json message) {
+/// A list of text parts is their text; the developer of OpenAI's models is the system of others.
+Json with_plain_content(Json message, const ApiModel& model) {
   if (!message.is_object()) refuse("messages", "a message is not an object");
   const Json* role = find(message, "role");
   if (!role || !role->is_string()) refuse("messages", "a message has no role");
+  if (*role == "developer" && !model.chat->reads("developer")) message["role"] = "system";
+  read_call_arguments(message);
   const auto content = message.find("content");
   if (content == message.end() || content->is_null()) {
     message["content"] = "";
@@ -180,6 +202,8 @@ Json with_plain_content(Json message) {
   for (const Json& part : *content) {
     const Json* type = part.is_object() ? find(part, "type") : nullptr;
     const Json* words = part.is_object() ? find(part, "text") : nullptr;
+    if (type && *type == "image_url")
+      refuse("messages", fmt::format("a part of a message is a picture, and {} takes none", model.name));
     if (!type || *type != "text" || !words || !words->is_string())
       refuse("messages", fmt::format("a part of a message of type {} is not supported: text is",
                                      type ? type->dump() : "none"));
@@ -195,150 +219,108 @@ jinja::Value as_value(const Json& json, const char* name) {
   return *value;
 }
 
-const char* reason_of(models::StopReason reason) {
-  switch (reason) {
-  case models::StopReason::end_of_text:
-  case models::StopReason::stop_string: return "stop";
-  default: return "length";
-  }
-}
-
-Json usage_of(const Generation& g) {
-  return {{"prompt_tokens", g.prompt_tokens},
-          {"completion_tokens", g.generated},
-          {"total_tokens", g.prompt_tokens + g.generated},
-          {"prompt_tokens_details", {{"cached_tokens", g.reused}}}};
-}
-
-/// As llama.cpp's server has them, in milliseconds. The prompt's begin with its place in the batch.
-Json timings_of(const Generation& g) {
-  Json timings = {{"cache_n", g.reused}};
-  const auto part = [&](const std::string& name, int64_t count, double seconds) {
-    timings[name + "_n"] = count;
-    timings[name + "_ms"] = 1000 * seconds;
-    timings[name + "_per_token_ms"] = count > 0 ? 1000 * seconds / double(count) : 0;
-    timings[name + "_per_second"] = seconds > 0 ? double(count) / seconds : 0;
-  };
-  part("prompt", g.prompt_tokens - g.reused, g.times.first_token);
-  part("predicted", g.generated, g.times.generation);
-  if (g.proposed > 0) {
-    timings["draft_n"] = g.proposed;
-    timings["draft_n_accepted"] = g.accepted;
-  }
-  return timings;
-}
-
-Json head_of(const ApiRequest& r, const char* object) {
-  return {{"id", r.id}, {"object", object}, {"created", r.created}, {"model", r.model}};
-}
-
-} // namespace
-
-Json ApiError::json() const {
-  const auto text = [](const std::string& s) { return s.empty() ? Json(nullptr) : Json(s); };
-  return {
-      {"error", {{"message", message}, {"type", type}, {"param", text(parameter)}, {"code", text(code)}}}};
-}
-
-ApiRequest read_chat(const std::string& body, const ApiModel& model) {
-  const Json json = parsed(body);
-  if (!model.chat)
-    throw ApiError{.message =
-                       "the model has no chat template: /v1/completions takes a prompt, and the server "
-                       "--chat-template"};
-  const Json* messages = find(json, "messages");
-  if (!messages || !messages->is_array() || messages->empty())
-    refuse("messages", "messages is not a list of messages");
-  Json plain = Json::array();
-  for (const Json& message : *messages) plain.push_back(with_plain_content(message));
+/// The variables of the template beside the messages.
+jinja::Dict read_variables(const Json& json, const ApiModel& model, bool& tools_are_there) {
   jinja::Dict more;
+  const Json* choice = find(json, "tool_choice");
+  if (choice && *choice != "auto" && *choice != "none")
+    refuse("tool_choice", "tool_choice: auto and none are supported");
   if (const Json* tools = find(json, "tools")) {
     if (!tools->is_array()) refuse("tools", "tools is not a list");
-    if (!tools->empty() && (!find(json, "tool_choice") || json["tool_choice"] != "none"))
+    if (!tools->empty() && (!choice || *choice != "none")) {
+      if (!model.chat->reads("tools"))
+        refuse("tools", "the chat template of the model has no place for tools");
       more.emplace_back("tools", as_value(*tools, "tools"));
+      tools_are_there = true;
+    }
   }
   if (const Json* variables = find(json, "chat_template_kwargs")) {
     if (!variables->is_object()) refuse("chat_template_kwargs", "chat_template_kwargs is not an object");
     for (const auto& [name, value] : variables->items())
       more.emplace_back(name, as_value(value, "chat_template_kwargs"));
   }
-  Generation::Wanted wanted = read_sampling(json, model, true);
-  try {
-    wanted.prompt = model.chat->tokens(as_value(plain, "messages"), true, more);
-  } catch (const Error& error) { // of the template, or text that no token stands for
-    refuse("messages", error.what());
-  }
-  return finished(json, std::move(wanted), model, true);
+  return more;
 }
 
-ApiRequest read_completion(const std::string& body, const ApiModel& model) {
-  const Json json = parsed(body);
-  const Json* prompt = find(json, "prompt");
-  if (!prompt) refuse("prompt", "prompt is missing");
-  Generation::Wanted wanted = read_sampling(json, model, false);
+/// A text, or a list of token ids.
+std::vector<int32_t> read_prompt(const Json& given, const ApiModel& model) {
+  const auto wrong = [] {
+    refuse("prompt", "prompt is neither a text or a list of token ids nor a list of these");
+  };
   const Tokenizer& tokenizer = *model.file->tokenizer;
-  const Json& given =
-      prompt->is_array() && prompt->size() == 1 && (*prompt)[0].is_string() ? (*prompt)[0] : *prompt;
+  std::vector<int32_t> prompt;
   if (given.is_string()) {
     try {
-      wanted.prompt =
-          tokenizer.encode(given.get<std::string>(), {.add_special = true, .parse_special = true});
+      prompt = tokenizer.encode(given.get<std::string>(), {.add_special = true, .parse_special = true});
     } catch (const Error& error) {
       refuse("prompt", error.what());
     }
   } else if (given.is_array()) {
     for (const Json& id : given) {
       if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() >= double(tokenizer.size()))
-        refuse("prompt", "prompt is neither one text nor a list of token ids");
-      wanted.prompt.push_back(id.get<int32_t>());
+        wrong();
+      prompt.push_back(id.get<int32_t>());
     }
   } else {
-    refuse("prompt", "prompt is neither one text nor a list of token ids");
+    wrong();
   }
-  if (wanted.prompt.empty() && tokenizer.bos()) wanted.prompt.push_back(*tokenizer.bos());
-  if (wanted.prompt.empty())
-    refuse("prompt", "the prompt is empty, and the model names no token to begin with");
-  return finished(json, std::move(wanted), model, false);
+  if (prompt.empty() && tokenizer.bos()) prompt.push_back(*tokenizer.bos());
+  if (prompt.empty()) refuse("prompt", "the prompt is empty, and the model names no token to begin with");
+  return prompt;
 }
 
-Json whole_answer(const ApiRequest& r, const std::string& text) {
-  Json answer = head_of(r, r.chat ? "chat.completion" : "text_completion");
-  Json choice{{"index", 0}};
-  if (r.chat)
-    choice["message"] = {{"role", "assistant"}, {"content", text}};
+} // namespace
+
+ApiRequest read_chat(const std::string& body, const ApiModel& model) {
+  const Json json = parsed(body);
+  refuse_unknown(json, {common_fields, chat_fields, fields_without_effect, fields_not_supported});
+  if (!model.chat && !model.pictures)
+    throw ApiError{.message =
+                       "the model has no chat template: /v1/completions takes a prompt, and the server "
+                       "--chat-template"};
+  const Json* messages = find(json, "messages");
+  if (!messages || !messages->is_array() || messages->empty())
+    refuse("messages", "messages is not a list of messages");
+  Generation::Wanted wanted = read_sampling(json, model, true);
+  if (model.pictures) {
+    for (const char* name : {"tools", "chat_template_kwargs"})
+      if (find(json, name)) refuse(name, fmt::format("{} is not supported: the model has no template", name));
+    auto prompt = model.pictures->read(*messages);
+    wanted.picture = std::move(prompt.rows);
+    return finished(json, wanted, {std::move(prompt.tokens)}, model, true);
+  }
+  Json plain = Json::array();
+  for (const Json& message : *messages) plain.push_back(with_plain_content(message, model));
+  bool tools = false;
+  const jinja::Dict more = read_variables(json, model, tools);
+  std::vector<int32_t> prompt;
+  try {
+    prompt = model.chat->tokens(as_value(plain, "messages"), true, more);
+  } catch (const Error& error) { // of the template, or text that no token stands for
+    refuse("messages", error.what());
+  }
+  if (prompt.empty()) refuse("messages", "the chat template makes an empty prompt of these messages");
+  ApiRequest request = finished(json, wanted, {std::move(prompt)}, model, true);
+  request.tools = tools;
+  return request;
+}
+
+ApiRequest read_completion(const std::string& body, const ApiModel& model) {
+  const Json json = parsed(body);
+  refuse_unknown(json, {common_fields, "prompt", fields_without_effect, fields_not_supported});
+  const Json* prompt = find(json, "prompt");
+  if (!prompt) refuse("prompt", "prompt is missing");
+  const Generation::Wanted wanted = read_sampling(json, model, false);
+  const bool several = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();
+  if (several && int64_t(prompt->size()) > model.most_texts)
+    refuse("prompt", fmt::format("{} texts in one request, the server takes {} at most", prompt->size(),
+                                 model.most_texts));
+  std::vector<std::vector<int32_t>> prompts;
+  if (several)
+    for (const Json& one : *prompt) prompts.push_back(read_prompt(one, model));
   else
-    choice["text"] = text;
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = reason_of(r.generation->reason);
-  answer["choices"] = Json::array({choice});
-  answer["usage"] = usage_of(*r.generation);
-  answer["timings"] = timings_of(*r.generation);
-  return answer;
-}
-
-Json stream_event(const ApiRequest& r, const std::string& text, bool first, bool last) {
-  Json event = head_of(r, r.chat ? "chat.completion.chunk" : "text_completion");
-  Json choice{{"index", 0}};
-  if (r.chat) {
-    Json delta = Json::object();
-    if (first) delta["role"] = "assistant";
-    if (!last) delta["content"] = text;
-    choice["delta"] = delta;
-  } else {
-    choice["text"] = text;
-  }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = last ? Json(reason_of(r.generation->reason)) : Json(nullptr);
-  event["choices"] = Json::array({choice});
-  if (last) event["timings"] = timings_of(*r.generation);
-  return event;
-}
-
-Json usage_event(const ApiRequest& r) {
-  Json event = head_of(r, r.chat ? "chat.completion.chunk" : "text_completion");
-  event["choices"] = Json::array();
-  event["usage"] = usage_of(*r.generation);
-  return event;
+    prompts.push_back(read_prompt(*prompt, model));
+  return finished(json, wanted, prompts, model, false);
 }
 
 Json tokenized(const std::string& body, const ApiModel& model) {

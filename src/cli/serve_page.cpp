@@ -13,15 +13,27 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 46rem; p
 #log div { white-space: pre-wrap; margin: .5rem 0; padding: .5rem .8rem; border-radius: .5rem; }
 .user { background: #e8eefc; } .assistant { background: #f3f3f3; } .error { background: #fde8e8; }
 form { display: flex; gap: .5rem; } textarea { flex: 1; font: inherit; padding: .5rem; }
+#log img { display: block; max-width: 20rem; max-height: 20rem; } #picture { max-width: 10rem; }
 @media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #eee; }
   .user { background: #26304a; } .assistant { background: #2a2a2a; } .error { background: #4a2626; } }
 </style></head><body>
 <h1>luminal</h1><div id="log" aria-live="polite"></div>
 <form id="form"><textarea id="text" rows="2" placeholder="Message" autofocus></textarea>
-<button id="send">Send</button></form>
+<input id="picture" type="file" accept="image/*" aria-label="Picture" hidden><button id="send">Send</button></form>
 <script>
 const log = document.getElementById("log"), text = document.getElementById("text");
 const send = document.getElementById("send"), messages = [];
+const picture = document.getElementById("picture");
+fetch("v1/models").then((answer) => answer.json()).then((models) => {
+  picture.hidden = !models.data[0].capabilities.includes("multimodal"); // a conversation has one picture
+}).catch(() => {});
+function dataUrl(file) {
+  return new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result); reader.onerror = () => failed(reader.error);
+    reader.readAsDataURL(file);
+  });
+}
 let running = null;
 function show(kind, content) {
   const div = document.createElement("div");
@@ -31,8 +43,15 @@ function show(kind, content) {
 async function ask() {
   if (running) { running.abort(); return; }
   if (!text.value.trim()) return;
-  messages.push({ role: "user", content: text.value });
-  show("user", text.value); text.value = "";
+  let content = text.value;
+  const shown = show("user", content);
+  if (picture.files[0]) {
+    const url = await dataUrl(picture.files[0]), image = document.createElement("img");
+    image.src = url; shown.prepend(image); picture.value = ""; picture.hidden = true;
+    content = [{ type: "image_url", image_url: { url } }, { type: "text", text: content }];
+  }
+  messages.push({ role: "user", content });
+  text.value = "";
   const out = show("assistant", "");
   running = new AbortController(); send.textContent = "Stop";
   try {

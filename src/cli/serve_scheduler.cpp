@@ -21,13 +21,33 @@ double lap(std::chrono::steady_clock::time_point& mark) {
 
 } // namespace
 
-std::optional<Generation::Piece> Generation::wait(std::chrono::steady_clock::time_point end) {
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, end, [&] { return done_ || !waiting_.empty(); })) return {};
+/// Called with the mutex held.
+Generation::Piece Generation::take() {
+  told_ = done_;
   if (done_ && !error_.empty()) throw Error(error_);
-  Piece piece{std::move(waiting_), !done_};
+  Piece piece{std::move(waiting_), !done_, std::move(waiting_tokens_)};
   waiting_.clear();
+  waiting_tokens_.clear();
   return piece;
+}
+
+std::optional<Generation::Piece> Generation::wait(std::chrono::steady_clock::time_point end) {
+  std::unique_lock lock(bell_->mutex);
+  if (!bell_->changed.wait_until(lock, end, [&] { return has_news(); })) return {};
+  return take();
+}
+
+std::optional<std::pair<size_t, Generation::Piece>>
+Generation::wait_any(std::span<const std::shared_ptr<Generation>> texts,
+                     std::chrono::steady_clock::time_point end) {
+  std::unique_lock lock(texts[0]->bell_->mutex);
+  size_t which = texts.size();
+  const auto found = [&] {
+    for (which = 0; which < texts.size() && !texts[which]->has_news();) which++;
+    return which < texts.size();
+  };
+  if (!texts[0]->bell_->changed.wait_until(lock, end, found)) return {};
+  return std::pair(which, texts[which]->take());
 }
 
 Scheduler::Scheduler(const ModelFile& file, Batch& batch, size_t most_waiting)
@@ -41,18 +61,24 @@ Scheduler::~Scheduler() {
   changed_.notify_all();
 }
 
-bool Scheduler::submit(const std::shared_ptr<Generation>& generation) {
-  const auto& prompt = generation->wanted.prompt;
-  LUMINAL_CHECK(!prompt.empty(), "a prompt without tokens");
-  if (int64_t(prompt.size()) > batch_.context())
-    throw Error(
-        fmt::format("the prompt has {} tokens, the context holds {}", prompt.size(), batch_.context()));
+bool Scheduler::submit(std::span<const std::shared_ptr<Generation>> generations) {
+  for (const auto& generation : generations) {
+    const auto& prompt = generation->wanted.prompt;
+    LUMINAL_CHECK(!prompt.empty(), "a prompt without tokens");
+    if (int64_t(prompt.size()) > batch_.context())
+      throw Error(
+          fmt::format("the prompt has {} tokens, the context holds {}", prompt.size(), batch_.context()));
+  }
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || draining_ || waiting_.size() >= most_waiting_) return false;
-    generation->mark_ = std::chrono::steady_clock::now();
-    waiting_.push_back(generation);
-    counts_.requests++;
+    // What waits for a place that is free does not wait long.
+    if (stopping_ || draining_ || running_.size() + waiting_.size() + generations.size() > most())
+      return false;
+    for (const auto& generation : generations) {
+      generation->mark_ = std::chrono::steady_clock::now();
+      waiting_.push_back(generation);
+      counts_.requests++;
+    }
   }
   changed_.notify_all();
   return true;
@@ -76,7 +102,7 @@ Scheduler::Counts Scheduler::counts() const {
 
 void Scheduler::end(Generation& g, StopReason reason, const std::string& error) {
   {
-    const std::lock_guard lock(g.mutex_);
+    const std::lock_guard lock(g.bell_->mutex);
     if (g.decoder_ && error.empty()) {
       g.waiting_ += g.finder_->push(g.decoder_->finish());
       g.waiting_ += g.finder_->finish();
@@ -86,7 +112,7 @@ void Scheduler::end(Generation& g, StopReason reason, const std::string& error) 
     g.error_ = error;
     g.done_ = true;
   }
-  g.changed_.notify_all();
+  g.bell_->changed.notify_all();
 }
 
 /// Waiting requests take the places that are free. Called with the mutex held.
@@ -106,13 +132,16 @@ void Scheduler::admit() {
       if (g->wanted.grammar)
         grammar = std::make_shared<models::TokenGrammar>(g->wanted.grammar, file_.require_tokenizer(),
                                                          file_.require_config().eos_tokens);
-      g->id_ = batch_.start(
-          g->wanted.prompt, g->wanted.sampling, std::move(grammar), g->wanted.most,
-          [this, ignore = g->wanted.ignore_end](int32_t token) { return !ignore && file_.is_end(token); });
+      g->id_ = batch_.start(g->wanted.prompt,
+                            {.sampling = g->wanted.sampling,
+                             .grammar = std::move(grammar),
+                             .most = g->wanted.most,
+                             .is_end = [this, ignore = g->wanted.ignore_end](
+                                           int32_t token) { return !ignore && file_.is_end(token); },
+                             .likeliest = g->wanted.likeliest,
+                             .picture = g->wanted.picture});
       g->prompt_tokens = int64_t(g->wanted.prompt.size());
-      g->reused = batch_.reused(g->id_);
       counts_.prompt_tokens += g->prompt_tokens;
-      counts_.reused_tokens += g->reused;
       running_.emplace(g->id_, g);
     } catch (const Error& error) {
       end(*g, StopReason::interrupted, error.what());
@@ -128,6 +157,10 @@ void Scheduler::deliver(const Batch::Next& next) {
   g.accepted += next.accepted;
   counts_.proposed_tokens += next.proposed;
   counts_.accepted_tokens += next.accepted;
+  if (g.tokens.empty()) { // the prompt has been read
+    g.reused = batch_.reused(next.id);
+    counts_.reused_tokens += g.reused;
+  }
   const auto finish = [&](StopReason reason, const std::string& error = "") {
     batch_.finish(next.id);
     end(g, reason, error);
@@ -142,10 +175,11 @@ void Scheduler::deliver(const Batch::Next& next) {
   g.generated++;
   counts_.generated_tokens++;
   if (next.token < file_.require_tokenizer().size()) { // else a row that only pads the model's table
-    const std::lock_guard lock(g.mutex_);
+    const std::lock_guard lock(g.bell_->mutex);
     g.waiting_ += g.finder_->push(g.decoder_->push(next.token));
+    if (next.logprobs) g.waiting_tokens_.push_back(*next.logprobs);
   }
-  g.changed_.notify_all();
+  g.bell_->changed.notify_all();
   if (g.finder_->stopped()) return finish(StopReason::stop_string);
   if (next.done) return finish(StopReason::end_of_text);
   if (g.wanted.most >= 0 && g.generated >= g.wanted.most) return finish(StopReason::length);
@@ -159,6 +193,11 @@ void Scheduler::work() {
     if (stopping_) break;
     admit();
     // Who went away makes room at once.
+    std::erase_if(waiting_, [&](const auto& g) {
+      const bool gone = g->cancelled_;
+      if (gone) end(*g, StopReason::interrupted);
+      return gone;
+    });
     for (auto at = running_.begin(); at != running_.end();) {
       const auto here = at++;
       if (!here->second->cancelled_) continue;

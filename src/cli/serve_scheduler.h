@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 
 namespace luminal::cli {
@@ -17,6 +18,11 @@ namespace luminal::cli {
 /// One text that is wanted, and what has come of it. The server's threads and the scheduler's share it.
 class Generation {
 public:
+  /// Rings when something has come of any of the texts that share it.
+  struct Bell {
+    std::mutex mutex;
+    std::condition_variable changed;
+  };
   struct Wanted {
     std::vector<int32_t> prompt;
     int64_t most = -1; ///< tokens; -1: until the text ends or the context is full
@@ -24,17 +30,25 @@ public:
     SamplerOptions sampling;
     bool ignore_end = false;
     bool continues = true; ///< the text follows one that is shown: a space in front of it stays
-    std::shared_ptr<const Grammar> grammar; ///< of the text; none: any
+    std::shared_ptr<const Grammar> grammar;                      ///< of the text; none: any
+    int64_t likeliest = -1;                                      ///< as Batch::How has it
+    std::shared_ptr<const std::vector<float>> picture = nullptr; ///< as Batch::How has it
   };
-  explicit Generation(Wanted of) : wanted(std::move(of)) {}
+  /// bell: of texts that are waited for together; none: its own.
+  explicit Generation(Wanted of, std::shared_ptr<Bell> bell = nullptr)
+      : wanted(std::move(of)), bell_(bell ? std::move(bell) : std::make_shared<Bell>()) {}
 
   /// What has come since the last call, waiting for it; `more`: there will be more. Nothing: the time was
   /// over first. Throws Error where the generation failed.
   struct Piece {
     std::string text;
     bool more = true;
+    std::vector<models::TokenLogprobs> tokens = {}; ///< that have come, where `likeliest` asks for them
   };
   std::optional<Piece> wait(std::chrono::steady_clock::time_point end);
+  /// The same of texts that share a bell, of which one at least has more to come: which one, and its piece.
+  static std::optional<std::pair<size_t, Piece>> wait_any(std::span<const std::shared_ptr<Generation>> texts,
+                                                          std::chrono::steady_clock::time_point end);
   /// Nobody reads it any more.
   void cancel() { cancelled_ = true; }
 
@@ -51,10 +65,12 @@ public:
 
 private:
   friend class Scheduler;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  bool has_news() const { return !told_ && (done_ || !waiting_.empty() || !waiting_tokens_.empty()); }
+  Piece take();
+  std::shared_ptr<Bell> bell_; ///< its mutex guards what follows, but for `cancelled_`
   std::string waiting_, error_;
-  bool done_ = false;
+  std::vector<models::TokenLogprobs> waiting_tokens_;
+  bool done_ = false, told_ = false; ///< told: the last piece was taken
   std::atomic<bool> cancelled_ = false;
   // The scheduler's own:
   std::chrono::steady_clock::time_point mark_; // where the part of `times` that runs began
@@ -68,8 +84,12 @@ public:
   Scheduler(const ModelFile& file, models::Batch& batch, size_t most_waiting);
   ~Scheduler(); ///< ends what runs: `interrupted`
 
-  /// False where too many wait already. Throws Error where the prompt does not fit the context.
-  bool submit(const std::shared_ptr<Generation>& generation);
+  /// All of them, or none: false where too many wait already. Throws Error where a prompt does not fit the
+  /// context.
+  bool submit(std::span<const std::shared_ptr<Generation>> generations);
+  bool submit(const std::shared_ptr<Generation>& generation) { return submit({&generation, 1}); }
+  /// Texts that can be taken at once.
+  size_t most() const { return most_waiting_ + size_t(batch_.slots()); }
   /// No more are taken; returns when those that run have ended, or after so many seconds.
   void drain(double seconds);
 

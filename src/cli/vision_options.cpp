@@ -1,4 +1,4 @@
-// cli/vision_options.cpp -- options of the verbs that show pictures to ONNX models.
+// cli/vision_options.cpp -- options of the verbs that show pictures to models.
 #include "cli/vision_options.h"
 #include "base/text.h"
 #include <charconv>
@@ -13,8 +13,8 @@ const std::vector<std::string> fits{"stretch", "crop", "letterbox", "corner"};
 
 void add_vision_options(CLI::App& verb, VisionArguments& a) {
   verb.add_option("model", a.model,
-                  "An ONNX file with a picture as its input; detect: or the weights of a "
-                  "YOLOv8 (.safetensors)")
+                  "An ONNX file with a picture as its input; classify: or a Hugging Face folder of a ViT, "
+                  "ResNet or MobileNetV2; detect: or the weights of a YOLOv8 (.safetensors)")
       ->required();
   verb.add_option("image", a.images, "Pictures: PNG, JPEG, BMP, PNM, GIF")->required();
   verb.add_option("--labels", a.labels, "File with the name of a class a line; coco: the 80 of COCO");
@@ -52,8 +52,8 @@ std::optional<std::array<int64_t, 2>> size_of(const VisionArguments& a) {
   return std::array{sides[0], sides.back()};
 }
 
-models::PixelOptions pixels_of(const VisionArguments& a, const std::string& preset) {
-  models::PixelOptions options = models::pixel_preset(a.preset.empty() ? preset : a.preset);
+models::PixelOptions pixels_of(const VisionArguments& a, const models::PixelOptions& otherwise) {
+  models::PixelOptions options = a.preset.empty() ? otherwise : models::pixel_preset(a.preset);
   for (size_t i = 0; i < fits.size(); i++)
     if (a.fit == fits[i]) options.fit = models::Fit(i);
   if (a.scale) options.scale = *a.scale;

@@ -26,9 +26,13 @@ Result<Image> open_image(const std::string& path, int channels = 0);
 /// The picture at another size. Smaller: each pixel is the mean of the area that it covers; larger:
 /// linear between the centres of pixels.
 Image resized(const Image& image, int64_t height, int64_t width);
-/// The same by Lanczos' filter with three lobes, across and then down, each rounded to whole numbers: the
-/// pixels of Pillow's LANCZOS (before its version 12), up to 1.
-Image resized_lanczos(const Image& image, int64_t height, int64_t width);
+/// The same by a filter of Pillow, across and then down, each rounded to whole numbers: its pixels (before
+/// its version 12), up to 1.
+enum class ImageFilter : uint8_t { bilinear, bicubic, lanczos };
+Image resized_by(ImageFilter filter, const Image& image, int64_t height, int64_t width);
+inline Image resized_lanczos(const Image& image, int64_t height, int64_t width) {
+  return resized_by(ImageFilter::lanczos, image, height, width);
+}
 
 using Colour = std::array<uint8_t, 3>; ///< red, green, blue
 /// A frame of this thickness inside of left, top, right, bottom (pixels; the last two are not in it), of

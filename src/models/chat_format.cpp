@@ -12,30 +12,33 @@ constexpr std::string_view chatml = R"({%- for message in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif -%})";
 
-ChatTemplate parsed(std::string_view source, const std::string& name) {
+/// The template, and its name for messages.
+std::pair<std::string, std::string> template_of(const ModelFile& file, const std::string& wanted) {
+  if (wanted == "chatml") return {std::string(chatml), "chatml"};
+  if (!wanted.empty()) {
+    auto text = read_file(wanted);
+    if (!text) throw Error(text.error());
+    return {std::move(*text), wanted};
+  }
+  if (!file.chat_template)
+    throw Error(
+        fmt::format("{}: no chat template in the file; --chat-template chatml or FILE names one", file.path));
+  return {*file.chat_template, "chat template"};
+}
+
+ChatTemplate parsed(const std::string& source, const std::string& name) {
   auto made = ChatTemplate::parse(source, name);
   if (!made) throw Error(made.error());
   return *made;
 }
 
-ChatTemplate template_of(const ModelFile& file, const std::string& wanted) {
-  if (wanted == "chatml") return parsed(chatml, "chatml");
-  if (!wanted.empty()) {
-    const auto mapped = MappedFile::open(wanted);
-    if (!mapped) throw Error(mapped.error());
-    const auto bytes = mapped->bytes();
-    return parsed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, wanted);
-  }
-  if (!file.chat_template)
-    throw Error(
-        fmt::format("{}: no chat template in the file; --chat-template chatml or FILE names one", file.path));
-  return parsed(*file.chat_template, "chat template");
-}
-
 } // namespace
 
 ChatFormat::ChatFormat(const ModelFile& file, const std::string& wanted)
-    : tokenizer_(file.require_tokenizer()), template_(template_of(file, wanted)) {}
+    : ChatFormat(file.require_tokenizer(), template_of(file, wanted)) {}
+
+ChatFormat::ChatFormat(const Tokenizer& tokenizer, std::pair<std::string, std::string> source)
+    : tokenizer_(tokenizer), source_(std::move(source.first)), template_(parsed(source_, source.second)) {}
 
 std::string ChatFormat::text(const jinja::Value& messages, bool answer_follows,
                              const jinja::Dict& more) const {

@@ -18,8 +18,13 @@ public:
   std::vector<int32_t> tokens(const jinja::Value& messages, bool answer_follows = true,
                               const jinja::Dict& more = {}) const;
 
+  /// Whether the template reads this variable (its name stands somewhere in it).
+  bool reads(std::string_view variable) const { return source_.find(variable) != std::string::npos; }
+
 private:
+  ChatFormat(const Tokenizer& tokenizer, std::pair<std::string, std::string> source);
   Tokenizer tokenizer_;
+  std::string source_;
   ChatTemplate template_;
 };
 

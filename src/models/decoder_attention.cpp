@@ -62,6 +62,7 @@ Tensor DecoderBuilder::remember_in_slots(const std::string& name, const Tensor& 
   Tensor cache = g.state(name, {options_.slots, model_.context, heads, width}, options_.cache_dtype);
   Tensor next = index_put(cache, {model_.slot, model_.position}, rows.cast(options_.cache_dtype));
   g.update(cache, next);
+  model_.caches.push_back(cache);
   model_.cache_bytes +=
       options_.slots * model_.context * heads * width * (options_.cache_dtype == DType::f32 ? 4 : 2);
   return next.gather(model_.slot).slice(1, 0, *filled_).cast(DType::f32);
@@ -76,7 +77,7 @@ Tensor DecoderBuilder::attend_in_slots(const Tensor& q, const Tensor& k, const s
   const Tensor scores = capped(grouped.matmul(keys.permute({0, 2, 3, 1})) * scale,
                                config_.attention_softcap); // [n, kv_heads, group, filled]
   const Tensor key = model_.graph.arange(*filled_, DType::i32), query = model_.position.unsqueeze(1);
-  Tensor seen = key <= query; // [n, filled]
+  Tensor seen = key <= (model_.sees.defined() ? model_.sees.unsqueeze(1) : query); // [n, filled]
   if (config_.windowed(layer) && *config_.sliding_window < model_.context)
     seen = seen & (key > query - *config_.sliding_window);
   const Tensor weights = select(seen.unsqueeze(1).unsqueeze(1), scores, -INFINITY).softmax(-1);

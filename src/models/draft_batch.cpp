@@ -26,11 +26,7 @@ DraftBatch::DraftBatch(const ModelFile& target, const ModelFile& file, const Gen
   how.rows = 0; // one for each slot
   how.chunk = std::max(how.chunk, how.slots);
   model_ = make_llama(file, how);
-  CompileOptions compile = options.compile;
-  if (compile.weights_id.empty()) compile.weights_id = file.identity();
-  if (compile.sizes.empty())
-    for (const auto& [name, size] : typical_sizes(model_)) compile.sizes[name] = size;
-  model_.graph.compile(compile);
+  compile_llama(model_, file, options.compile);
   read_.resize(size_t(how.slots));
 }
 

@@ -72,13 +72,9 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
 
 Generator::Generator(const ModelFile& file, const GeneratorOptions& options, std::source_location where) {
   times_.build = timed([&] { model_ = make_llama(file, options.model, where); });
-  CompileOptions compile = options.compile;
-  stop_ = compile.stop;
-  if (compile.weights_id.empty()) compile.weights_id = file.identity();
-  if (compile.sizes.empty())
-    for (const auto& [name, size] : typical_sizes(model_)) compile.sizes[name] = size;
+  stop_ = options.compile.stop;
   times_.compile = timed([&] {
-    model_.graph.compile(compile);
+    compile_llama(model_, file, options.compile);
     give_back_memory("libLLVM"); // before the weights come
   });
   // One step with the shortest input allocates everything and computes what is computed once.

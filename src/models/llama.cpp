@@ -36,7 +36,6 @@ DecoderBuilder::DecoderBuilder(const ModelFile& file, const LlamaOptions& option
   model_.chunk = std::min(options.chunk, model_.context);
   LUMINAL_CHECK(options.prefix <= model_.chunk, "{} tokens in front see each other, a step takes {}",
                 options.prefix, model_.chunk);
-  LUMINAL_CHECK(options.prefix == 0 || options.slots == 0, "a prefix in a batch");
 }
 
 Llama DecoderBuilder::build() {
@@ -48,6 +47,7 @@ Llama DecoderBuilder::build() {
     filled_ = std::make_unique<Dim>(g.dim("filled", 1, model_.context));
     model_.slot = g.tensor({*n_}, DType::i32, "slot");
     model_.position = g.tensor({*n_}, DType::i32, "position");
+    if (options_.prefix > 0) model_.sees = g.tensor({*n_}, DType::i32, "sees");
   } else {
     past_ = std::make_unique<Dim>(g.dim("past", 0, model_.context - 1));
   }
@@ -74,7 +74,7 @@ void DecoderBuilder::refuse_what_is_not_known() const {
     throw Error(fmt::format("{}: {} (architecture {})", file_.path, what, config_.architecture));
   };
   if (config_.architecture == "moondream1")
-    refuse("a model of pictures and texts, which luminal run takes, with --image PICTURE");
+    refuse("a model of pictures and texts, which luminal run --image takes, and luminal serve");
   if (std::ranges::find(architectures, config_.architecture) == architectures.end())
     refuse(fmt::format("this architecture cannot be run yet, expected one of {}",
                        fmt::join(architectures, ", ")));
@@ -172,6 +172,13 @@ std::map<std::string, int64_t> typical_sizes(const Llama& model) {
             {"m", model.most_rows},
             {"past", std::min(model.context / 4, model.context - model.most_rows)}};
   return {{"n", 1}, {"past", model.context / 4}};
+}
+
+void compile_llama(Llama& model, const ModelFile& file, CompileOptions options) {
+  if (options.weights_id.empty()) options.weights_id = file.identity();
+  if (options.sizes.empty())
+    for (const auto& [name, size] : typical_sizes(model)) options.sizes[name] = size;
+  model.graph.compile(options);
 }
 
 } // namespace luminal::models

@@ -37,23 +37,24 @@ struct LlamaOptions {
   /// Rows of a picture that tokens may stand for: token vocab_size + i is row i of `image`. 0: none.
   int64_t image_rows = 0;
   /// So many tokens in front see each other, those behind them too, as all later ones do (a prefix language
-  /// model). One step takes all of them: chunk is at least as large. Not with slots.
+  /// model). One step takes all of them: chunk is at least as large. With slots each token says what it sees.
   int64_t prefix = 0;
 };
 
 /// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the
 /// cache before it). Output: `logits` f32 [vocab], or [n, vocab] with all_logits, or [m, vocab] behind the
 /// tokens at the places `rows` i32 [m].
-/// With slots: tokens [n] stand in `slot` i32 [n] at `position` i32 [n]; the dimension filled is above every
-/// position, and logits [m, vocab] are those behind the tokens at the places `rows` i32 [m].
+/// With slots: tokens [n] stand in `slot` i32 [n] at `position` i32 [n], and see (with a prefix) up to `sees`
+/// i32 [n]; the dimension filled is above every position; logits [m, vocab] behind the tokens `rows` i32 [m].
 struct Llama {
   Graph graph;
   Tensor tokens, logits;
   Tensor slot, position; ///< with slots only
+  Tensor sees;           ///< with slots and a prefix: the last position that a token sees
   Tensor rows;           ///< with slots, or LlamaOptions::rows
   Tensor image;          ///< with LlamaOptions::image_rows: f32 [image_rows, hidden], in place of embeddings
-  /// Without slots: keys and values of each layer by turns, [kv_heads, context, head_dim]; with latent
-  /// attention one for both, [1, context, rank + rope_dim].
+  /// Keys and values of each layer by turns, [kv_heads, context, head_dim]; with latent attention one for
+  /// both, [1, context, rank + rope_dim]. With slots [slots, context, kv_heads, head_dim].
   std::vector<Tensor> caches;
   ModelConfig config;
   int64_t context = 0, chunk = 0;
@@ -65,6 +66,8 @@ struct Llama {
 /// Sizes of the model's dimensions that schedules are tuned for: one token, some way into the
 /// context.
 std::map<std::string, int64_t> typical_sizes(const Llama& model);
+/// Compiles the graph for these sizes and as one of the weights of `file`, where `options` leave both open.
+void compile_llama(Llama& model, const ModelFile& file, CompileOptions options);
 
 /// From a file: GGUF or Hugging Face names. Throws Error for what the architecture has and this
 /// graph does not (experts, sliding windows, biases...). `where`: the user's call, which errors of

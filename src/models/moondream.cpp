@@ -223,20 +223,32 @@ void Moondream::prepare(LlamaOptions& options) const {
 }
 
 std::vector<int32_t> Moondream::prompt(const std::string& question) const {
+  const Turn turn{question, ""};
+  return prompt({&turn, 1}, true);
+}
+
+std::vector<int32_t> Moondream::prompt(std::span<const Turn> turns, bool picture) const {
   std::vector<int32_t> tokens{config_.begin};
-  for (int64_t i = 0; i < rows(); i++) tokens.push_back(int32_t(text_.config->vocab_size + i));
+  for (int64_t i = 0; picture && i < rows(); i++) tokens.push_back(int32_t(text_.config->vocab_size + i));
   const auto append = [&](const std::vector<int32_t>& more) {
     tokens.insert(tokens.end(), more.begin(), more.end());
   };
-  if (question.empty()) {
-    append(config_.caption);
-    return tokens;
-  }
-  append(config_.question);
+  const auto append_text = [&](const std::string& text) {
+    append(text_.tokenizer->encode(text, {.add_special = false, .parse_special = false}));
+  };
   // Behind "Question:" stands a space.
   const std::string space = text_.tokenizer->decode(config_.question).ends_with(":") ? " " : "";
-  append(text_.tokenizer->encode(space + question, {.add_special = false, .parse_special = false}));
-  append(config_.answer);
+  for (size_t i = 0; i < turns.size(); i++) {
+    if (turns[i].question.empty()) {
+      append(config_.caption);
+    } else {
+      append(config_.question);
+      append_text(space + turns[i].question);
+      append(config_.answer);
+    }
+    if (i + 1 < turns.size())
+      append_text(turns[i].answer.starts_with(' ') ? turns[i].answer : space + turns[i].answer);
+  }
   return tokens;
 }
 

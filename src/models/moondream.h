@@ -31,6 +31,11 @@ public:
   void prepare(LlamaOptions& options) const;
   /// The prompt: the begin token, the picture, the question (empty: a description is asked for).
   std::vector<int32_t> prompt(const std::string& question) const;
+  /// Several questions about a picture (false: about none), each but the last with the answer that was given.
+  struct Turn {
+    std::string question, answer;
+  };
+  std::vector<int32_t> prompt(std::span<const Turn> turns, bool picture) const;
 
   /// Makes the program of the vision part.
   void compile(int threads, bool cache = true);

@@ -3,7 +3,9 @@
 #include "luminal/error.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 
 namespace luminal::models {
 
@@ -52,6 +54,12 @@ void Sampler::choose_candidates(std::span<const float> logits, std::span<const i
     if (!std::isnan(logits[i])) candidates_.push_back({int32_t(i), logits[i], 0});
   if (candidates_.empty())
     throw Error("every logit is NaN: the model's weights or the computation are broken");
+  for (auto at = candidates_.begin(); const auto& [token, bias] : options_.logit_bias) { // both in order
+    at = std::lower_bound(at, candidates_.end(), token,
+                          [](const Candidate& c, int32_t wanted) { return c.token < wanted; });
+    if (at == candidates_.end()) break;
+    if (at->token == token) at->logit += bias;
+  }
   penalize(recent);
   if (options_.temperature <= 0) {
     keep_likeliest(1, allowed);
@@ -110,6 +118,28 @@ std::vector<TokenShare> Sampler::distribution(std::span<const float> logits, std
 
 int32_t Sampler::draw(std::span<const TokenShare> from) {
   return from.size() == 1 ? from[0].token : token_at(uniform(), from);
+}
+
+TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token, size_t likeliest) {
+  double most = -INFINITY, total = 0;
+  for (const float x : logits)
+    if (x > most) most = x;
+  for (const float x : logits)
+    if (!std::isnan(x)) total += std::exp(double(x) - most);
+  const auto of = [&](int32_t which) {
+    const double x = double(logits[size_t(which)]) - most - std::log(total);
+    return std::isfinite(x) ? x : std::numeric_limits<double>::lowest();
+  };
+  TokenLogprobs result{token, of(token), {}};
+  std::vector<int32_t> order(likeliest > 0 ? logits.size() : 0);
+  std::iota(order.begin(), order.end(), 0);
+  likeliest = std::min(likeliest, order.size());
+  std::partial_sort(order.begin(), order.begin() + long(likeliest), order.end(), [&](int32_t a, int32_t b) {
+    const double x = of(a), y = of(b);
+    return x != y ? x > y : a < b;
+  });
+  for (size_t i = 0; i < likeliest; i++) result.likeliest.emplace_back(order[i], of(order[i]));
+  return result;
 }
 
 } // namespace luminal::models

@@ -6,6 +6,7 @@
 #include <functional>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace luminal::models {
@@ -14,6 +15,15 @@ struct TokenShare {
   int32_t token;
   double probability;
 };
+
+/// What the model itself gives a token, before all sampling, and the tokens that it gives most.
+struct TokenLogprobs {
+  int32_t token = 0;
+  double logprob = 0;                                ///< natural logarithm of the probability
+  std::vector<std::pair<int32_t, double>> likeliest; ///< the likeliest first
+};
+/// logits: one for each token, not all of them NaN; the least finite number for a token whose logit is NaN.
+TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token, size_t likeliest);
 
 /// Deterministic: equal options, logits and history give equal tokens on every machine.
 class Sampler {

@@ -5,11 +5,12 @@
 
 namespace luminal::models {
 
-void SlotStep::add(int32_t token, int64_t slot, int64_t position) {
+void SlotStep::add(int32_t token, int64_t slot, int64_t position, int64_t sees) {
   tokens_.push_back(token);
   slot_.push_back(int32_t(slot));
   position_.push_back(int32_t(position));
-  filled_ = std::max(filled_, position + 1);
+  sees_.push_back(int32_t(sees));
+  filled_ = std::max({filled_, position + 1, sees + 1});
 }
 
 int64_t SlotStep::want_logits() {
@@ -27,6 +28,7 @@ void SlotStep::run(Llama& model, std::vector<float>& logits) {
   model.tokens.set(tokens_);
   model.slot.set(slot_);
   model.position.set(position_);
+  if (model.sees.defined()) model.sees.set(sees_);
   model.rows.set(rows_);
   g.execute();
   logits.resize(rows_.size() * size_t(model.config.vocab_size));

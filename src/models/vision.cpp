@@ -1,10 +1,11 @@
-// models/vision.cpp -- pictures into ONNX models, and classes out of them.
+// models/vision.cpp -- pictures into models, and classes out of them.
 #include "models/vision.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "formats/onnx.h"
 #include "luminal/files.h"
 #include "luminal/yolo.h"
+#include "models/picture_folder.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -26,18 +27,29 @@ const std::vector<std::pair<std::string, PixelOptions>>& presets() {
   return table;
 }
 
+Image sized(const Image& image, int64_t height, int64_t width, std::optional<ImageFilter> filter) {
+  return filter ? resized_by(*filter, image, height, width) : resized(image, height, width);
+}
+
 /// The picture as it stands in the model's input, one of `height` x `width`.
 Image placed(const Image& image, int64_t height, int64_t width, const PixelOptions& options,
              Placement& placement) {
   const auto rounded = [](double x) { return std::max<int64_t>(1, std::llround(x)); };
   if (options.fit == Fit::stretch) {
     placement = {double(width) / double(image.width), double(height) / double(image.height)};
-    return resized(image, height, width);
+    return sized(image, height, width, options.filter);
   }
   const double x = double(width) / double(image.width), y = double(height) / double(image.height);
-  const double scale = options.fit == Fit::crop ? std::max(x, y) * 8 / 7 : std::min(x, y);
-  const Image small =
-      resized(image, rounded(scale * double(image.height)), rounded(scale * double(image.width)));
+  const int64_t short_side = options.fit == Fit::crop ? options.short_side : 0;
+  const double scale = short_side > 0 ? double(short_side) / double(std::min(image.height, image.width))
+                       : options.fit == Fit::crop ? std::max(x, y) * 8 / 7
+                                                  : std::min(x, y);
+  // Of a longer side transformers drop the fraction.
+  const auto side = [&](int64_t from) {
+    return short_side > 0 ? std::max<int64_t>(1, short_side * from / std::min(image.height, image.width))
+                          : rounded(scale * double(from));
+  };
+  const Image small = sized(image, side(image.height), side(image.width), options.filter);
   const int64_t part = options.fit == Fit::corner ? 0 : 1;
   const int64_t left = part * (width - small.width) / 2, top = part * (height - small.height) / 2;
   placement = {double(small.width) / double(image.width), double(small.height) / double(image.height),
@@ -78,6 +90,12 @@ void VisionModel::open_yolo(const std::string& path, std::optional<std::array<in
   name_ = "images";
   const YoloV8 yolo(nn::Scope(model_.graph), yolo_config_of(path, std::source_location()));
   Tensor x = model_.graph.tensor({1, 3, height_, width_}, DType::f32, name_), y = yolo(x).keep();
+  load_weights(path);
+  model_.inputs = {{name_, x}};
+  model_.outputs = {{"output0", y}};
+}
+
+void VisionModel::load_weights(const std::string& path) {
   const LoadReport report =
       load(model_.graph, path, {.strict = false, .convert = true}, std::source_location());
   for (const std::string& name : report.missing)
@@ -85,11 +103,43 @@ void VisionModel::open_yolo(const std::string& path, std::optional<std::array<in
       throw Error(fmt::format("{}: there is no {}", path, name));
   if (!report.mismatching.empty())
     throw Error(fmt::format("{}: {}: {}", path, report.mismatching[0].name, report.mismatching[0].reason));
+}
+
+void VisionModel::open_folder(const std::string& path, std::optional<std::array<int64_t, 2>> size) {
+  PictureFolder folder = read_picture_folder(path);
+  if (size && *size != folder.size)
+    throw Error(fmt::format("{}: pictures of {} x {} pixels, another size than --size says", path,
+                            folder.size[0], folder.size[1]));
+  std::tie(height_, width_) = std::pair(folder.size[0], folder.size[1]);
+  channels_ = 3;
+  name_ = "pixel_values";
+  const nn::Scope scope(model_.graph);
+  Tensor x = model_.graph.tensor({1, 3, height_, width_}, DType::f32, name_);
+  Tensor y = std::visit(
+      [&](const auto& config) {
+        using Config = std::decay_t<decltype(config)>;
+        if constexpr (std::is_same_v<Config, VitConfig>)
+          return Vit(scope, config)(x);
+        else if constexpr (std::is_same_v<Config, ResNetConfig>)
+          return ResNet(scope, config)(x);
+        else
+          return MobileNetV2(scope, config)(x);
+      },
+      folder.config);
+  y.keep();
+  load_weights(folder.weights);
   model_.inputs = {{name_, x}};
-  model_.outputs = {{"output0", y}};
+  model_.outputs = {{"logits", y}};
+  pixels_ = folder.pixels;
+  labels_ = std::move(folder.labels);
 }
 
 VisionModel::VisionModel(const std::string& path, std::optional<std::array<int64_t, 2>> size, int threads) {
+  if (is_directory(path)) {
+    open_folder(path, size);
+    model_.graph.compile({.threads = threads});
+    return;
+  }
   if (path.ends_with(".safetensors")) {
     open_yolo(path, size);
     model_.graph.compile({.threads = threads});
@@ -191,6 +241,7 @@ std::vector<std::string> class_names(const VisionModel& model, const std::string
     if (names.empty()) throw Error(fmt::format("{}: no names, expected one a line", labels_file));
     return names;
   }
+  if (!model.labels().empty()) return model.labels();
   const auto found = model.metadata().find("names");
   if (found == model.metadata().end()) return names;
   // Python's text of a dictionary: {0: 'person', 1: 'bicycle'}.

@@ -1,5 +1,5 @@
-// models/vision.h -- pictures for ONNX models: how pixels become the numbers that a model reads, classes of
-// its answer, boxes of its answer.
+// models/vision.h -- pictures for models that see: how pixels become the numbers that a model reads, classes
+// of its answer, boxes of its answer.
 #pragma once
 #include "formats/image.h"
 #include "luminal/onnx.h"
@@ -12,7 +12,7 @@ namespace luminal::models {
 
 enum class Fit : uint8_t {
   stretch,   ///< both sides to the model's size
-  crop,      ///< the shorter side to 8/7 of it, then the middle (ImageNet)
+  crop,      ///< the shorter side to 8/7 of it, or to `short_side`, then the middle (ImageNet)
   letterbox, ///< the longer side to it, the picture in the middle of a filled ground
   corner     ///< the same, the picture in the left upper corner
 };
@@ -22,6 +22,8 @@ struct PixelOptions {
   double scale = 1.0 / 255, ground = 114;          ///< ground: a pixel around the picture
   std::vector<double> mean = {0}, deviation = {1}; ///< one, or one a channel
   bool blue_first = false;
+  std::optional<ImageFilter> filter = {}; ///< none: means of areas, or linear between points
+  int64_t short_side = 0;                 ///< of Fit::crop; 0: see there
 };
 /// By name: imagenet, unit, yolox, yolov8, ultraface. Throws Error, with all of them, for another one.
 PixelOptions pixel_preset(const std::string& name);
@@ -33,7 +35,8 @@ struct Placement {
 };
 
 /// An ONNX model of one picture as its input, f32 or u8 [1, channels, height, width] or [1, height, width,
-/// channels], 1 or 3 channels; or the weights of a YOLOv8 (.safetensors).
+/// channels], 1 or 3 channels; or the weights of a YOLOv8 (.safetensors); or a Hugging Face folder of a ViT,
+/// ResNet or MobileNetV2 that classifies.
 class VisionModel {
 public:
   /// size: height and width where the file leaves them open; of a YOLOv8 640 x 640 without it. Throws Error
@@ -44,16 +47,23 @@ public:
   int64_t channels() const { return channels_; }
   const std::vector<OnnxValue>& outputs() const { return model_.outputs; }
   const std::map<std::string, std::string>& metadata() const { return model_.metadata; }
+  /// What a folder says of pixels and of the names of classes; nothing, and none, of other models.
+  const std::optional<PixelOptions>& stated_pixels() const { return pixels_; }
+  const std::vector<std::string>& labels() const { return labels_; }
   /// Runs the model on a picture of 3 channels.
   Placement run(const Image& image, const PixelOptions& options);
 
 private:
   void open_yolo(const std::string& path, std::optional<std::array<int64_t, 2>> size);
+  void open_folder(const std::string& path, std::optional<std::array<int64_t, 2>> size);
+  void load_weights(const std::string& path);
 
   OnnxModel model_;
   std::string name_;
   int64_t height_ = 0, width_ = 0, channels_ = 0;
   bool channels_last_ = false;
+  std::optional<PixelOptions> pixels_;
+  std::vector<std::string> labels_;
 };
 
 struct ClassScore {

@@ -70,7 +70,7 @@ TEST_P(DecoderFamilies, ABatchGivesWhatEachTextGivesAlone) {
   size_t waiting = 0;
   while (waiting < prompts.size() || batch.active() > 0) {
     while (batch.has_room() && waiting < prompts.size()) {
-      which[batch.start(prompts[waiting], {.temperature = 0})] = waiting;
+      which[batch.start(prompts[waiting], {{.temperature = 0}})] = waiting;
       waiting++;
     }
     for (const Batch::Next& next : batch.step()) {
@@ -91,6 +91,46 @@ TEST_P(DecoderFamilies, ABatchGivesWhatEachTextGivesAlone) {
   }
 }
 
+/// What texts begin with in common is computed once, and they give what each gives alone.
+TEST(Batches, ComputeWhatTextsHaveInCommonOnce) {
+  for (const char* name : {"llama", "deepseek2"}) {
+    const ModelFile file = open_model(folder + name + ".safetensors").value();
+    std::vector<int32_t> common;
+    for (int32_t i = 0; i < 24; i++) common.push_back((i * 7 + 3) % 31);
+    std::vector<std::vector<int32_t>> prompts;
+    for (const int32_t last : {5, 9, 9, 20}) {
+      prompts.push_back(common);
+      prompts.back().push_back(last);
+    }
+    prompts.push_back({common.begin(), common.begin() + 10}); // too little to be waited for
+    Batch batch(file, {.model = {.context = 40, .chunk = 8, .slots = 5}, .compile = {}});
+    std::vector<std::vector<int32_t>> got(prompts.size());
+    std::map<Batch::Id, size_t> which;
+    for (size_t i = 0; i < prompts.size(); i++) which[batch.start(prompts[i], {{.temperature = 0}})] = i;
+    std::vector<int64_t> reused(prompts.size());
+    int64_t steps = 0;
+    for (; batch.active() > 0; steps++)
+      for (const Batch::Next& next : batch.step()) {
+        auto& tokens = got[which[next.id]];
+        tokens.push_back(next.token);
+        reused[which[next.id]] = batch.reused(next.id);
+        if (tokens.size() == 6) batch.finish(next.id);
+      }
+    EXPECT_EQ(reused, (std::vector<int64_t>{0, 24, 24, 24, 0})) << name;
+    EXPECT_LE(steps, 14) << name << ": all prompts one by one take 14 steps before the last text begins";
+    Generator generator(file, {.model = {.context = 40}, .compile = {}});
+    for (size_t i = 0; i < prompts.size(); i++) {
+      generator.reset();
+      Sampler sampler({.temperature = 0});
+      std::vector<int32_t> alone;
+      generator.generate(
+          prompts[i], 6, sampler, [](int32_t) { return false; },
+          [&](int32_t token) { return alone.push_back(token), true; });
+      EXPECT_EQ(got[i], alone) << name << " text " << i;
+    }
+  }
+}
+
 TEST(Batches, MistakesAreNamed) {
   const ModelFile file = open_model(folder + "llama.safetensors").value();
   EXPECT_EQ(error_of([&] { Batch(file, {.model = {}, .compile = {}}); }),
@@ -101,7 +141,7 @@ TEST(Batches, MistakesAreNamed) {
             "the text has 5 tokens, the context holds 4");
   EXPECT_EQ(error_of([&] { batch.start({32}, {}); }), "token 32 is outside the vocabulary of 32");
   EXPECT_TRUE(batch.step().empty()) << "nothing to do";
-  const Batch::Id first = batch.start({1, 2, 3}, {.temperature = 0});
+  const Batch::Id first = batch.start({1, 2, 3}, {{.temperature = 0}});
   EXPECT_EQ(error_of([&] { batch.start({1}, {}); }), "all 1 places are taken");
   EXPECT_FALSE(batch.step().at(0).full);
   EXPECT_TRUE(batch.step().at(0).full);

@@ -21,7 +21,7 @@ Made of_batch(Batch& batch, const std::vector<std::vector<int32_t>>& prompts, si
   Made made;
   std::map<Batch::Id, size_t> which;
   for (const auto& prompt : prompts) {
-    which[batch.start(prompt, options, grammar, int64_t(most), is_end)] = made.tokens.size();
+    which[batch.start(prompt, {options, grammar, int64_t(most), is_end})] = made.tokens.size();
     made.tokens.emplace_back();
   }
   while (batch.active() > 0) {
@@ -122,7 +122,7 @@ TEST(Drafts, OfABatchWhoseTextsComeAndGo) {
     int64_t proposed = 0;
     for (size_t next = 0; next < texts.size() || batch.active() > 0;) {
       if (next < texts.size() && batch.has_room()) { // one in each step
-        which[batch.start(file.tokenizer->encode(texts[next]), greedy, nullptr, 12 + 5 * int64_t(next))] =
+        which[batch.start(file.tokenizer->encode(texts[next]), {greedy, nullptr, 12 + 5 * int64_t(next)})] =
             next;
         next++;
       }
@@ -168,7 +168,7 @@ TEST(Drafts, OfABatchKeepTheDistribution) {
       for (size_t text = 0; text < active; text++) {
         SamplerOptions own = options;
         own.seed += text;
-        which[batch.start(prompts[text], own, nullptr, 3)] = text;
+        which[batch.start(prompts[text], {own, nullptr, 3})] = text;
       }
       while (batch.active() > 0)
         for (const Batch::Next& next : batch.step()) {

@@ -10,7 +10,7 @@
 
 namespace luminal::models::draft_test {
 
-inline constexpr SamplerOptions plain{.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 11};
+inline const SamplerOptions plain{.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 11};
 inline const auto no_end = [](int32_t) { return false; };
 
 inline constexpr ModelShape small{.name = "small",

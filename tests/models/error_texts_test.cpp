@@ -45,8 +45,8 @@ TEST(ModelErrorTexts, WhatIsNotALlama) {
        "phi2, phi3, qwen2, qwen3, qwen3_moe, qwen3moe, "
        "smollm, smollm2, tinyllama (architecture mamba)"},
       {[](ModelConfig& c) { c.architecture = "moondream1"; },
-       "smallest (F32, random weights): a model of pictures and texts, which luminal run takes, with --image "
-       "PICTURE (architecture moondream1)"},
+       "smallest (F32, random weights): a model of pictures and texts, which luminal run --image takes, and "
+       "luminal serve (architecture moondream1)"},
       {[](ModelConfig& c) { c.num_experts = 4, c.num_experts_used = 2, c.expert_size = 32; },
        "smallest (F32, random weights): no tensor \"blk.0.ffn_gate_inp.weight\" among its 11; the nearest is "
        "\"blk.0.ffn_gate.weight\""},

@@ -4,6 +4,7 @@
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "formats/tokenizer_save.h"
+#include "models/batch.h"
 #include "models/generator.h"
 #include "models/moondream.h"
 #include "support/error_of.h"
@@ -122,6 +123,74 @@ TEST(Moondream, AFolderGivesWhatTransformersGives) {
   check_text(model);
   const auto described = model.prompt("");
   EXPECT_EQ(model.text().tokenizer->decode(std::span(described).subspan(37)), "\n\nLong caption:");
+}
+
+/// Texts about several pictures, and about none, share steps and give what each gives alone.
+TEST(Moondream, ABatchHasAPictureForEachText) {
+  const ModelFile file = open_model(folder).value();
+  Moondream model(file, "");
+  BatchOptions options{.model = {.context = 96, .chunk = 8, .slots = 3}, .compile = {}};
+  model.prepare(options.model);
+  Batch batch(model.text(), options);
+  ASSERT_EQ(batch.image_rows(), 36);
+  GeneratorOptions one{.model = {.context = 96, .chunk = 8}, .compile = {}};
+  model.prepare(one.model);
+  Generator generator(model.text(), one);
+  const auto rows = golden<float>("picture.rows");
+  auto other = rows;
+  for (size_t i = 0; i < other.size(); i++) other[i] = rows[other.size() - 1 - i];
+  using Picture = std::shared_ptr<const std::vector<float>>;
+  const Picture first = std::make_shared<std::vector<float>>(rows),
+                second = std::make_shared<std::vector<float>>(other);
+  struct Asked {
+    Picture picture;
+    std::string question;
+  };
+  // The last three take the places of the first ones.
+  const Asked texts[] = {{first, "Is it red?"}, {second, "Is it red?"}, {first, "Why?"},
+                         {first, "Is it so?"},  {second, "Is it red?"}, {first, "Is it red?"}};
+  std::map<Batch::Id, size_t> which;
+  std::vector<std::vector<int32_t>> got(std::size(texts));
+  for (size_t next = 0; next < std::size(texts) || batch.active() > 0;) {
+    for (; next < std::size(texts) && batch.has_room(); next++) {
+      const Moondream::Turn turn{texts[next].question, ""};
+      const auto id = batch.start(model.prompt({&turn, 1}, true),
+                                  {.sampling = {.temperature = 0}, .picture = texts[next].picture});
+      // All three slots hold the tokens of pictures, of which only those of the same picture count.
+      const int64_t reused = batch.reused(id);
+      EXPECT_TRUE(reused == 0 || (next >= 3 && reused >= 37)) << next << ": " << reused;
+      which[id] = next;
+    }
+    for (const Batch::Next& made : batch.step()) {
+      auto& tokens = got[which.at(made.id)];
+      tokens.push_back(made.token);
+      if (tokens.size() == 6) batch.finish(made.id);
+    }
+  }
+  for (size_t i = 0; i < std::size(texts); i++) {
+    generator.reset();
+    generator.set_image(*texts[i].picture);
+    Sampler greedy({.temperature = 0});
+    std::vector<int32_t> alone;
+    generator.generate(
+        model.prompt(texts[i].question), 6, greedy, [](int32_t) { return false; },
+        [&](int32_t token) { return alone.push_back(token), true; });
+    EXPECT_EQ(got[i], alone) << "text " << i;
+  }
+  // The same picture with another question computes the question only; a text without one nothing of it.
+  const Moondream::Turn turn{"Is it red?", ""};
+  const auto again = batch.start(model.prompt({&turn, 1}, true), {.sampling = {}, .picture = first});
+  EXPECT_GE(batch.reused(again), 37);
+  EXPECT_EQ(batch.reused(batch.start(model.prompt({&turn, 1}, false), {.sampling = {}})), 0);
+}
+
+TEST(Moondream, SeveralQuestionsStandOneBehindTheOther) {
+  const ModelFile file = open_model(folder).value();
+  const Moondream model(file, "");
+  const std::vector<Moondream::Turn> turns{{"Is it red?", "no"}, {"Why?", ""}};
+  const auto tokens = model.prompt(turns, false);
+  EXPECT_EQ(model.text().tokenizer->decode(std::span(tokens).subspan(1)),
+            "\n\nQuestion: Is it red?\n\nAnswer: no\n\nQuestion: Why?\n\nAnswer:");
 }
 
 /// The folder under the names of 2024.

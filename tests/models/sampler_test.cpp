@@ -41,6 +41,30 @@ TEST(Sampler, PenaltyOfRecentTokens) {
   EXPECT_EQ(Sampler({.temperature = 0, .repeat_penalty = 1.2, .repeat_last = 0}).sample(logits, recent), 0);
 }
 
+TEST(Sampler, BiasIsAddedToLogits) {
+  const std::vector<float> logits{NAN, 2, 1, 3};
+  EXPECT_EQ(Sampler({.temperature = 0, .logit_bias = {{3, -100}}}).sample(logits, {}), 1);
+  EXPECT_EQ(Sampler({.temperature = 0, .logit_bias = {{0, 100}, {2, 2.5}, {9, 100}}}).sample(logits, {}), 2);
+  for (const auto& share :
+       Sampler({.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .logit_bias = {{1, 1}}})
+           .distribution(logits, {}))
+    EXPECT_NEAR(share.probability, share.token == 2 ? 1 / (1 + 2 * std::exp(2)) : 1 / (2 + std::exp(-2)),
+                1e-6);
+}
+
+TEST(Sampler, LogarithmsOfProbabilities) {
+  const std::vector<float> logits{0, std::log(5.f), NAN, std::log(2.f)};
+  const TokenLogprobs own = token_logprobs(logits, 3, 2);
+  EXPECT_EQ(own.token, 3);
+  EXPECT_NEAR(own.logprob, std::log(2.0 / 8), 1e-6);
+  ASSERT_EQ(own.likeliest.size(), 2U);
+  EXPECT_EQ(own.likeliest[0].first, 1);
+  EXPECT_NEAR(own.likeliest[0].second, std::log(5.0 / 8), 1e-6);
+  EXPECT_EQ(own.likeliest[1].first, 3);
+  EXPECT_EQ(token_logprobs(logits, 2, 9).likeliest.size(), 4U);
+  EXPECT_LT(token_logprobs(logits, 2, 0).logprob, -1e300);
+}
+
 TEST(Sampler, SameSeedSameTokens) {
   Sampler a({.seed = 42}), b({.seed = 42});
   std::vector<float> logits(50, 0);

@@ -161,13 +161,20 @@ def classify(luminal, folder):
     models(folder)
     (folder / "squeezenet1.1.onnx").symlink_to(folder / "mean.onnx")
     (folder / "mnist.onnx").symlink_to(folder / "grey.onnx")
+    pictures = SOURCE / "tests" / "models" / "pictures"
+    (folder / "resnet-50").symlink_to(pictures / "resnet")
     (folder / "cat.jpg").write_bytes(ppm(40, 20, (10, 250, 20)))
     (folder / "three.png").write_bytes(b"P6 2 2 255\n" + bytes([0, 0, 0, 255, 255, 255, 9, 9, 9, 0, 0, 0]))
     (folder / "imagenet.txt").write_text("red\ngreen\nblue\n")
     shown = examples(luminal, "luminal classify", folder)
-    check([line.split()[1] for line in shown[0].splitlines()] == ["green", "blue", "red"],
+    check(len(shown) == 3 and len(shown[0].splitlines()) == 5 and "  fish, gold\n" in shown[0],
           f"classify: {shown[0]}")
-    check(shown[1].splitlines()[0] == "1.0000  class 1", f"classify: {shown[1]}")
+    check([line.split()[1] for line in shown[1].splitlines()] == ["green", "blue", "red"],
+          f"classify: {shown[1]}")
+    check(shown[2].splitlines()[0] == "1.0000  class 1", f"classify: {shown[2]}")
+    luminal.refuses("classify", pictures / "vit", folder / "cat.jpg", says="vit/model.safetensors")
+    luminal.refuses("detect", folder / "resnet-50", folder / "cat.jpg",
+                    says=r"outputs \[1, 5\] are not boxes of a known form")
     mean, cat = folder / "mean.onnx", folder / "cat.jpg"
     options = ("--scale", "1", "--mean", "0", "--std", "10", "--fit", "letterbox")
     answer = json.loads(luminal("classify", mean, cat, cat, *options, "--json", "-k", "2")[0])

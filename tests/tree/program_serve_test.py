@@ -157,8 +157,8 @@ def several_at_once(server):
 
 
 def refusals(server):
-    def refused(status, says, path, body, method="POST"):
-        got, text = server.ask(method, path, body)
+    def refused(status, says, path, body, headers=None, method="POST"):
+        got, text = server.ask(method, path, body, headers)
         message = json.loads(text)["error"]["message"]
         assert got == status and says in message, (got, message, says)
 
@@ -168,13 +168,25 @@ def refusals(server):
     refused(400, "the body is not a JSON object", path, [1])
     refused(400, "the body is nested too deep", path, b"[" * 5000)
     refused(400, "prompt is missing", path, {})
-    refused(400, "prompt is neither one text nor a list of token ids", path, {"prompt": [1, "a"]})
-    refused(400, "prompt is neither one text nor a list of token ids", path, {"prompt": [10**9]})
+    neither = "prompt is neither a text or a list of token ids nor a list of these"
+    refused(400, neither, path, {"prompt": [1, "a"]})
+    refused(400, neither, path, {"prompt": ["a", 1]})
+    refused(400, neither, path, {"prompt": [10**9]})
     refused(400, "max_tokens is 0, expected 1", path, {"prompt": "a", "max_tokens": 0})
     refused(400, "temperature is not a number", path, {"prompt": "a", "temperature": "hot"})
     refused(400, "top_p is 2", path, {"prompt": "a", "top_p": 2})
-    refused(400, "n: one answer for a request is what can be given", path, {"prompt": "a", "n": 2})
-    refused(400, "logprobs is not supported", path, {"prompt": "a", "logprobs": 3})
+    refused(400, "n is 0, expected 1 to 128", path, {"prompt": "a", "n": 0})
+    refused(400, "100 texts in one request, the server takes 67 at most", path, {"prompt": "a", "n": 100})
+    refused(400, "99 texts in one request, the server takes 67 at most", path, {"prompt": ["a"] * 99})
+    refused(400, "logprobs is 21, expected 0 to 20", path, {"prompt": "a", "logprobs": 21})
+    refused(400, "max_token is not a field that is known here", path, {"prompt": "a", "max_token": 2})
+    refused(400, "echo is not supported", path, {"prompt": "a", "echo": True})
+    refused(400, "stream_options is not an object", path, {"prompt": "a", "stream_options": 1})
+    refused(400, "logit_bias is not an object of token ids with numbers from -100 to 100", path,
+            {"prompt": "a", "logit_bias": {"1": 101}})
+    refused(400, "logit_bias names the token 99999, there are 1024", path,
+            {"prompt": "a", "logit_bias": {"99999": 1}})
+    refused(415, "bodies with a Content-Encoding are not read", path, b"x" * 10, {"Content-Encoding": "gzip"})
     refused(400, "stream is not true or false", path, {"prompt": "a", "stream": 1})
     refused(400, "17 stop texts, at most 16 are supported", path, {"prompt": "a", "stop": ["x"] * 17})
     refused(400, "tokens, the context of the model holds 256", path, {"prompt": "word " * 2000})
@@ -183,7 +195,13 @@ def refusals(server):
     refused(400, "a message has no role", chat, {"messages": [{"content": "a"}]})
     refused(
         400,
-        'a part of a message of type "image_url" is not supported: text is',
+        'a part of a message of type "input_audio" is not supported: text is',
+        chat,
+        {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
+    )
+    refused(
+        400,
+        "a part of a message is a picture, and luminal-tales takes none",
         chat,
         {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
     )
@@ -194,6 +212,8 @@ def refusals(server):
         {"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "xml"}},
     )
     refused(400, "grammar: offset 4: ::= is expected", path, {"prompt": "a", "grammar": "root"})
+    refused(400, "no token of the vocabulary may follow: the grammar leaves none", path,
+            {"prompt": "a", "grammar": "root ::= root"})
     refused(400, "grammar is not a text", path, {"prompt": "a", "grammar": 1})
     refused(
         400, "grammar and json_schema both say what the text is like", path,
@@ -205,7 +225,8 @@ def refusals(server):
     refused(400, "\"pattern\" is not supported in a schema here", path,
             {"prompt": "a", "json_schema": {"type": "string", "pattern": "a"}})
     refused(400, "stop is not a text or a list of texts", path, {"prompt": "a", "stop": [1]})
-    refused(400, "tool_choice: auto and none are supported", path, {"prompt": "a", "tool_choice": "required"})
+    refused(400, "tool_choice: auto and none are supported", chat,
+            {"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"})
     refused(400, "a message is not an object", chat, {"messages": [1]})
     refused(
         400,
@@ -221,8 +242,10 @@ def refusals(server):
         {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": 1},
     )
     refused(400, "content is not a text", "/tokenize", {"content": 1})
-    refused(404, "there is no GET /nothing", "/nothing", None, "GET")
-    refused(413, "larger than --max-body", path, b"x" * 200000)
+    refused(404, "there is no GET /nothing", "/nothing", None, None, "GET")
+    refused(413, "the body is larger than --max-body", path, b"x" * 200000)
+    refused(413, "of forms: name Content-Type: application/json", path, b"x" * 20000,
+            {"Content-Type": "application/x-www-form-urlencoded"})
     refused(400, "tokens is not a list of token ids", "/detokenize", {"tokens": [-1]})
 
 
@@ -299,6 +322,23 @@ def ends_what_it_writes(server):
     assert b'"finish_reason":"length"' in text.replace(b" ", b""), text[-400:]
     assert b"data: [DONE]" in text, text[-400:]
     assert server.process.wait(60) == 0, server.process.stderr.read()
+
+
+def wordless(folder):
+    """A template that writes nothing, of a tokenizer without a begin token."""
+    shutil.copytree(pathlib.Path(MODEL).parent / "hf", folder)
+    for name, changes in (
+        ("tokenizer_config.json", {"chat_template": "{{ '' }}", "add_bos_token": False}),
+        ("tokenizer.json", {"post_processor": None}),
+    ):
+        path = folder / name
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    server = Server(model=folder)
+    body = {"messages": [{"role": "user", "content": "a"}]}
+    status, text = server.ask("POST", "/v1/chat/completions", body)
+    says = "the chat template makes an empty prompt of these messages"
+    assert status == 400 and json.loads(text)["error"]["message"] == says, text
+    server.end()
 
 
 def padded(folder):
@@ -408,6 +448,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         padded(pathlib.Path(folder) / "padded")
 
+    server = Server("--parallel", "1", "--queue", "0")  # nothing waits, but a place is free
+    server.complete()
+    server.end()
     server = Server("--parallel", "1", "--queue", "1", "--api-key", "secret", "--max-tokens", "5")
     assert server.ask("GET", "/health")[0] == 200
     assert server.ask("POST", "/v1/completions", {"prompt": "a"})[0] == 401
@@ -434,6 +477,7 @@ def main():
         done = subprocess.run([LUMINAL, "chat", str(bare), "hello"], capture_output=True, text=True)
         says = f"{bare}: no chat template in the file; --chat-template chatml or FILE names one"
         assert done.returncode == 1 and says in done.stderr, done
+        wordless(pathlib.Path(folder) / "wordless")
     chat = [LUMINAL, "chat", MODEL, "--chat-template", "chatml", "--temp", "0", "-n", "6"]
     one = subprocess.run([*chat, "hello"], capture_output=True, text=True, check=True)
     two = subprocess.run(
