@@ -287,7 +287,11 @@ class Training(Case):
             for width in (8, 5):
                 x = [torch.randn(1, 2, 3, d).to(dtype) for d in (8, 8, width)]
                 for mask in (seen, added):
-                    self.check(lambda q, k, v, m: attention(q, k, v, attn_mask=m), *x, mask)
+                    call = compiled(lambda q, k, v, m: attention(q, k, v, attn_mask=m))
+                    wanted = attention(*[t.double() for t in x], attn_mask=seen)
+                    self.assertFalse(wanted[:, :, 1].any())
+                    # (PyTorch rounds the weights to narrow types between the products)
+                    self.same(call(*x, mask), wanted.to(dtype), rtol=2e-2, atol=2e-3 if width == 5 else 1e-5)
 
     def test_quotients_that_are_hidden(self):
         def mean(x, n, w):  # of n elements, where there are any
