@@ -323,7 +323,8 @@ std::vector<Tensor> Call::tensors(const std::vector<Value>& values) {
 
 Operand Call::operand(const Value& value) {
   if (value.kind == Value::Kind::tensor) return Operand(*value.tensor, where);
-  if (value.kind == Value::Kind::array) {
+  // (True beside a mask is one more truth value, and no whole number.)
+  if (value.kind == Value::Kind::array || value.kind == Value::Kind::boolean) {
     made_.push_back(std::make_unique<Tensor>(tensor(value)));
     return Operand(*made_.back(), where);
   }

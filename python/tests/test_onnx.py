@@ -29,6 +29,13 @@ def node(operator, inputs, output):
     return b"".join(part(1, name) for name in inputs) + part(2, output) + part(4, operator)
 
 
+def whole_numbers(name, values):
+    """An attribute; of one number where it is not a list."""
+    if isinstance(values, int):
+        return part(5, part(1, name) + number(3, values) + bytes([160, 1, 2]))
+    return part(5, part(1, name) + b"".join(number(8, value) for value in values) + bytes([160, 1, 7]))
+
+
 def model(operator="Relu"):
     """y = relu(x @ w) for x of [n, 3], and the product itself."""
     w = number(1, 3) + number(1, 2) + number(2, 1) + part(8, "w")
@@ -60,6 +67,16 @@ class Onnx(unittest.TestCase):
                 np.testing.assert_allclose(product, x @ w, rtol=1e-6)
                 np.testing.assert_allclose(y, np.maximum(x @ w, 0), rtol=1e-6)
         self.assertIn("kernel", made.graph.report())
+
+    def test_windows_larger_than_what_is_left(self):
+        """With ceil_mode a window counts that begins inside, also where it is the only one."""
+        pool = node("MaxPool", ["x"], "y") + whole_numbers("ceil_mode", 1)
+        for name, values in (("kernel_shape", [3, 3]), ("strides", [3, 3]), ("pads", [1, 1, 0, 0])):
+            pool += whole_numbers(name, values)
+        graph = part(1, pool) + part(11, value_info("x", 1, 1, 5, 1)) + part(12, value_info("y", 1, 1, 2, 1))
+        self.path.write_bytes(number(1, 8) + part(2, "tests") + part(7, graph) + part(8, number(2, 17)))
+        x = np.array([3, -1, -2, -4, -3], "f4").reshape(1, 1, 5, 1)
+        np.testing.assert_array_equal(pl.from_onnx(self.path)(x)[0].flatten(), [3, -2])
 
     def test_sizes_are_fixed_or_bounded(self):
         x = np.ones((4, 3), "f4")

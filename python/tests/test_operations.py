@@ -269,6 +269,18 @@ class Operations(unittest.TestCase):
         else:
             np.testing.assert_allclose(got, wanted, rtol=3e-4, atol=3e-5, err_msg=name)
 
+    def test_truth_values_beside_masks(self):
+        a = np.array([True, False])
+        with pl.Graph():
+            x, n = pl.tensor(a), pl.tensor(np.array([6, 7], np.int8))
+            for got, wanted in (
+                (x & True, a), (x | False, a), (x ^ True, ~a), (True & x, a), (pl.where(x, True, False), a),
+                (n & True, np.array([0, 1], np.int8)), (x + True, np.array([2, 1], np.int32)),
+            ):
+                made = evaluate(got)[0]
+                self.assertEqual(made.dtype, wanted.dtype)
+                np.testing.assert_array_equal(made, wanted)
+
     def check_all(self, table, draw):
         """Each operation of the table on arrays of its own; all of a round are one program."""
         for round_ in range(ROUNDS):

@@ -260,6 +260,45 @@ class Training(Case):
             for optimizer in optimizers:
                 optimizer.step()
 
+    def test_gradients_of_attention(self):
+        attention = torch.nn.functional.scaled_dot_product_attention
+        seen = torch.ones(4, 3, dtype=torch.bool).tril()
+        seen[1] = False
+        for words in ({"is_causal": True}, {"attn_mask": seen}, {"scale": 0.3}):
+            for width in (8, 5):  # 8: PyTorch's operator for processors; 5: its parts
+                x = [torch.randn(2, 2, n, d, requires_grad=True) for n, d in ((4, 8), (3, 8), (3, width))]
+                upstream = torch.randn(2, 2, 4, width)
+
+                def call(q, k, v, words=words):
+                    return attention(q, k, v, **words)
+
+                with contextlib.redirect_stderr(io.StringIO()) as told:
+                    got = compiled(call)(*x)
+                    found = torch.autograd.grad(got, x, upstream)
+                self.assertEqual(told.getvalue(), "")
+                self.same(got, call(*x))
+                self.same(found, torch.autograd.grad(call(*x), x, upstream))
+
+    def test_queries_that_attend_to_nothing(self):
+        attention = torch.nn.functional.scaled_dot_product_attention
+        seen = torch.tensor([[1, 1, 0], [0, 0, 0], [1, 0, 1]]).bool()
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            added = torch.zeros(3, 3, dtype=dtype).masked_fill(~seen, float("-inf"))
+            for width in (8, 5):
+                x = [torch.randn(1, 2, 3, d).to(dtype) for d in (8, 8, width)]
+                for mask in (seen, added):
+                    call = compiled(lambda q, k, v, m: attention(q, k, v, attn_mask=m))
+                    wanted = attention(*[t.double() for t in x], attn_mask=seen)
+                    self.assertFalse(wanted[:, :, 1].any())
+                    # (PyTorch rounds the weights to narrow types between the products)
+                    self.same(call(*x, mask), wanted.to(dtype), rtol=2e-2, atol=2e-3 if width == 5 else 1e-5)
+
+    def test_quotients_that_are_hidden(self):
+        def mean(x, n, w):  # of n elements, where there are any
+            return torch.where((n > 0)[:, None], x / n[:, None], 0) @ w
+
+        self.check(mean, torch.randn(6, 5), torch.tensor([0.0, 1, 2, 0, 3, 0]), torch.randn(5, 4))
+
     def test_random_numbers_are_pytorchs(self):
         f = lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x) * torch.randn(
             4

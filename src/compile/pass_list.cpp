@@ -11,6 +11,7 @@ namespace luminal::compile {
 // clang-format off
 static constexpr FunctionPass of_functions[] = {
     {"inline",    "calls become what they call",                                        inline_called},
+    {"empty",     "views without elements read a constant",                             empty_all_views},
     {"sorts",     "sorts become counting, or a radix sort of several kernels",          expand_all_sorts},
     {"tuples",    "tuples of folds over different axes become folds of their own",      split_all_tuples},
     {"images",    "sums over windows larger than their images are sums over the images", exchange_windows},

@@ -36,6 +36,7 @@ Result<void> run_passes(PlanState& state, std::vector<PassTime>& times);
 // prepare_function.cpp
 Result<void> inline_called(PlanState& state, FunctionPlan& f);
 Result<void> expand_all_sorts(PlanState& state, FunctionPlan& f);
+Result<void> empty_all_views(PlanState& state, FunctionPlan& f);
 Result<void> split_all_tuples(PlanState& state, FunctionPlan& f);
 // image_sums.cpp
 Result<void> exchange_windows(PlanState& state, FunctionPlan& f);

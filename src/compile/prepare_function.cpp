@@ -21,6 +21,12 @@ Result<void> inline_called(PlanState& state, FunctionPlan& f) {
   return {};
 }
 
+Result<void> empty_all_views(PlanState& state, FunctionPlan& f) {
+  if (!is_check(f) && has_empty_views(*f.function))
+    f.function = &state.keep(empty_views_of_constants(state.module, *f.function));
+  return {};
+}
+
 Result<void> expand_all_sorts(PlanState& state, FunctionPlan& f) {
   if (!is_check(f) && has_sorts(*f.function))
     f.function = &state.keep(expand_sorts(state.module, *f.function));

@@ -122,6 +122,31 @@ bool has_sorts(const Function& function) {
   return holds(function, NodeKind::sort) || holds(function, NodeKind::collective);
 }
 
+namespace {
+
+bool is_empty_view(const Function& function, const Node& node) {
+  if (node.kind != NodeKind::view || function[node.inputs[0]].kind == NodeKind::constant) return false;
+  return std::ranges::any_of(node.type().shape, [](Expr extent) { return extent.is_constant(0); });
+}
+
+} // namespace
+
+bool has_empty_views(const Function& function) {
+  return std::ranges::any_of(function.nodes, [&](const Node& node) { return is_empty_view(function, node); });
+}
+
+Function empty_views_of_constants(const Module& module, const Function& function) {
+  return rebuild(module, function,
+                 [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>&, std::vector<NodeId>& values) {
+                   if (!is_empty_view(function, function[id])) return false;
+                   const TensorType& type = function[id].type();
+                   std::vector<std::byte> zero(size_t(storage_bytes(type.dtype, 1)));
+                   const NodeId nothing = b.constant(TensorType{type.dtype, {}}, std::move(zero));
+                   values = {b.view(nothing, type.shape, {})};
+                   return true;
+                 });
+}
+
 Function inline_calls(const Module& module, const Function& function) {
   if (!has_calls(function)) return function;
   std::map<std::string_view, const Function*> functions;

@@ -34,6 +34,12 @@ Function expand_sorts(const Module& module, const Function& function);
 bool has_calls(const Function& function);
 bool has_sorts(const Function& function);
 
+/// A function in which views without elements read a constant: the index of one may lie anywhere (an empty
+/// slice begins behind the last element), and later passes take indices for places.
+Function empty_views_of_constants(const Module& module, const Function& function);
+/// Would it change it?
+bool has_empty_views(const Function& function);
+
 /// Would split_tuples change it?
 bool splits_tuples(const Function& function);
 /// Without folds and scans whose components run over different axes and do not read each other.

@@ -141,6 +141,7 @@ private:
     test("floating", {"Info"}, [](const Info& i, Args) { return is_float(i.dtype); });
     test("not-negative", {"Info"}, [](const Info& i, Args) { return i.not_negative(); });
     test("positive", {"Info"}, [](const Info& i, Args) { return i.positive(); });
+    test("finite", {"Info"}, [](const Info& i, Args) { return i.finite; });
     test("scales", {"Info"}, [](const Info& i, Args) { return i.number() != 1.0 && i.number() != -1.0; });
     test("not-one", {"Info"}, [](const Info& i, Args) { return i.number() != 1.0; });
     // 1: a factor is still held back by the sum over the axes

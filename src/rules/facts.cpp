@@ -73,6 +73,46 @@ Bounds bounds_of(Op op, FactMaker::Operands xs) {
   }
 }
 
+/// Of a row with floating operands that are finite themselves, overflows aside.
+bool stays_finite(Op op, FactMaker::Operands xs) {
+  const Bounds a = of(*xs[0]);
+  switch (op) {
+  case Op::recip:
+  case Op::rsqrt:
+  case Op::log:
+  case Op::log2: return a.low > 0;
+  case Op::sqrt: return a.low >= 0;
+  case Op::div: return xs[1]->low > 0 || xs[1]->high < 0;
+  case Op::neg:
+  case Op::abs:
+  case Op::sign:
+  case Op::floor:
+  case Op::ceil:
+  case Op::trunc:
+  case Op::round:
+  case Op::add:
+  case Op::sub:
+  case Op::mul:
+  case Op::fma:
+  case Op::max:
+  case Op::min:
+  case Op::select:
+  case Op::exp:
+  case Op::exp2:
+  case Op::expm1:
+  case Op::sin:
+  case Op::cos:
+  case Op::tanh:
+  case Op::erf:
+  case Op::sigmoid:
+  case Op::silu:
+  case Op::gelu:
+  case Op::gelu_tanh:
+  case Op::softplus: return true;
+  default: return false;
+  }
+}
+
 void set_bounds(Info& info, Bounds b) {
   info.low = std::isnan(b.low) ? -infinity : low_mark(b.low);
   info.high = std::isnan(b.high) ? infinity : high_mark(b.high);
@@ -81,11 +121,13 @@ void set_constant(Info& info, const Number& n) {
   info.constant = n;
   const double v = value_of(n);
   set_bounds(info, {v, v});
+  info.finite = std::isfinite(v);
 }
 
 void join(Info& into, const Info& other) {
   into.axes |= other.axes;
   into.fixed = into.fixed && other.fixed;
+  into.finite = into.finite && other.finite;
   for (const AxisPasses& p : other.passes) {
     const auto at = std::ranges::lower_bound(into.passes, p.axis, {}, &AxisPasses::axis);
     if (at == into.passes.end() || at->axis != p.axis)
@@ -96,6 +138,7 @@ void join(Info& into, const Info& other) {
 }
 Info joined(FactMaker::Operands xs) {
   Info out;
+  out.finite = true;
   for (const Info* x : xs) join(out, *x);
   return out;
 }
@@ -202,7 +245,7 @@ std::optional<Number> number_of(DType type, double value) {
 }
 
 uint64_t Info::hash() const {
-  uint64_t h = hash_mix(axes.hash(), uint64_t(dtype) * 2 + uint64_t(fixed));
+  uint64_t h = hash_mix(axes.hash(), uint64_t(dtype) * 4 + uint64_t(fixed) * 2 + uint64_t(finite));
   h = hash_mix(hash_mix(h, std::bit_cast<uint64_t>(low)), std::bit_cast<uint64_t>(high));
   if (constant) h = hash_mix(h, constant->hash());
   if (index) h = hash_mix(h, index->id());
@@ -239,6 +282,7 @@ std::string to_string(const Info& info) {
     out += info.low == above_zero ? std::string(" > 0") : fmt::format(" >= {}", info.low);
   if (info.high < infinity) out += fmt::format(" <= {}", info.high);
   if (info.fixed) out += " fixed";
+  if (info.finite) out += " finite";
   if (info.constant) out += fmt::format(" = {}", value_of(*info.constant));
   if (info.index) out += fmt::format(" index \"{}\"", luminal::to_string(*info.index));
   return out + ")";
@@ -248,6 +292,7 @@ Info meet(const Info& a, const Info& b) {
   Info out = a;
   out.axes &= b.axes;
   out.fixed = a.fixed || b.fixed;
+  out.finite = a.finite || b.finite;
   out.low = std::max(a.low, b.low);
   out.high = std::min(a.high, b.high);
   if (!out.constant || (b.constant && b.constant->bits < a.constant->bits)) // zeros of either sign
@@ -266,6 +311,7 @@ Info FactMaker::leaf(Value v) const {
   out.axes = leaf.form.set();
   out.dtype = leaf.dtype;
   out.fixed = leaf.fixed;
+  out.finite = true;
   return out;
 }
 Info FactMaker::number(Value v) const {
@@ -281,6 +327,7 @@ Info FactMaker::iota(Value v) const {
   Info out;
   out.axes = t_.axes.read_by(iota.value);
   out.dtype = iota.dtype;
+  out.finite = true;
   const Interval r = iota.value.range();
   if (holds(iota.dtype, iota.value))
     set_bounds(out, {r.low == unbounded_low ? -infinity : double(r.low),
@@ -291,6 +338,7 @@ Info FactMaker::iota(Value v) const {
 Info FactMaker::extent(DType type) const {
   Info out;
   out.dtype = type;
+  out.finite = true;
   out.low = 0;
   return out;
 }
@@ -306,6 +354,7 @@ Info FactMaker::cast(DType to, const Info& x) const {
     set_bounds(out, x.dtype == DType::boolean ? Bounds{0, 1} : Bounds{});
   else if (out.low == above_zero) // it may be rounded to 0
     out.low = 0;
+  if (!is_float(to)) out.finite = true;
   if (x.index && to != DType::boolean) set_index(out, x.index);
   if (x.constant && std::isfinite(value_of(*x.constant))) {
     const Number made = stored(to, Rounded::cast(x.dtype, to, loaded(*x.constant)));
@@ -320,6 +369,7 @@ Info FactMaker::row(Op op, Operands xs) const {
   for (size_t k = 0; k < xs.size(); ++k) types[k] = xs[k]->dtype;
   out.dtype = result_type(luminal::row(op), types).value_or(xs.back()->dtype);
   if (is_float(xs.back()->dtype)) set_bounds(out, bounds_of(op, xs));
+  out.finite = !is_float(out.dtype) || (out.finite && stays_finite(op, xs));
   if (op != Op::select) {
     if (const auto n = fold_constants(op, out.dtype, xs)) set_constant(out, *n);
     if (!is_float(xs.back()->dtype)) set_index(out, index_of_map(op, xs));
@@ -337,12 +387,14 @@ Info FactMaker::op(Value payload, Operands xs) const {
   const Attr& attr = t_.payloads[payload].attr;
   if (const auto* bitcast = std::get_if<BitcastAttr>(&attr)) {
     Info out = joined(xs);
+    out.finite = false;
     out.dtype = bitcast->to;
     return out;
   }
   const auto& map = std::get<MapAttr>(attr);
   if (map.user_op.empty()) return row(map.op, xs);
   Info out = joined(xs);
+  out.finite = false;
   DType types[8] = {};
   for (size_t k = 0; k < xs.size() && k < 8; ++k) types[k] = xs[k]->dtype;
   if (const UserOp* user = find_user_op(map.user_op))
@@ -356,6 +408,7 @@ Info FactMaker::view(Value v, Operands xs) const {
   out.axes -= place.replaced();
   out.axes |= place.read(t_.axes);
   Info rest;
+  rest.finite = true;
   for (const Info* x : xs.subspan(1)) join(rest, *x);
   join(out, rest);
   const bool total = is_total(place);
@@ -364,6 +417,7 @@ Info FactMaker::view(Value v, Operands xs) const {
     out.constant.reset();
     out.low = low_mark(std::min(out.low, place.fill));
     out.high = high_mark(std::max(out.high, place.fill));
+    out.finite = out.finite && std::isfinite(place.fill);
     if (std::isnan(place.fill)) out.low = -infinity, out.high = infinity;
   } else if (xs[0]->index && place.holes.empty()) {
     ExprMap<Expr> at;
@@ -386,12 +440,15 @@ Info FactMaker::result(int component, Value monoid, Value set, Operands bodies) 
   out.dtype = c.dtype;
   over.for_each([&](AxisId a) {
     Info pass;
+    pass.finite = true;
     pass.passes = {{a, uint8_t(std::min(out.passes_over(a) + 1, 255))}};
     join(out, pass);
   });
   Bounds bounds;
   const Bounds b = of(*bodies[size_t(component)]);
-  if (is_float(c.dtype) && c.transform.is_leaf(0)) {
+  const bool plain = c.transform.is_leaf(0), sums = c.op == Op::add || c.op == Op::mul;
+  out.finite = !is_float(c.dtype) || (out.finite && plain && (sums || !may_be_empty(t_.axes, over)));
+  if (is_float(c.dtype) && plain) {
     const bool empty = may_be_empty(t_.axes, over);
     if (c.op == Op::add)
       bounds = {b.low < 0 ? -infinity : empty ? 0 : b.low, b.high > 0 ? infinity : empty ? 0 : b.high};
@@ -413,7 +470,9 @@ Info FactMaker::prefix(int component, Value monoid, Value number, Operands bodie
   out.dtype = c.dtype;
   Bounds bounds;
   const Bounds b = of(*bodies[size_t(component)]);
-  if (is_float(c.dtype) && c.transform.is_leaf(0) && c.op == Op::add)
+  const bool plain = c.transform.is_leaf(0);
+  out.finite = !is_float(c.dtype) || (out.finite && plain && (c.op == Op::add || c.op == Op::mul));
+  if (is_float(c.dtype) && plain && c.op == Op::add)
     bounds = {b.low < 0 ? -infinity : along.exclusive ? 0 : b.low, b.high > 0 ? infinity : 0};
   set_bounds(out, bounds);
   return out;
@@ -423,6 +482,7 @@ Info FactMaker::opaque(int result, Value payload, Operands xs) const {
   const Payload& p = t_.payloads[payload];
   Info out = joined(xs);
   out.fixed = out.fixed && p.unique == 0;
+  out.finite = false;
   out.axes = {};
   if (p.results[size_t(result)] != egraph::absent) out.axes = t_.forms[p.results[size_t(result)]].set();
   out.dtype = p.types[size_t(result)].dtype;

@@ -480,6 +480,32 @@ fn @main(%x: f32[3, 5], %v: f32[5, 2]) {
   %o = get %F, 2
   return o = %o
 })"},
+    {"quotients that a mask hides where the divisor is 0", R"(
+fn @main(%x: f32[5, 3], %n: i64[5], %w: f32[3, 2]) {
+  %d = cast f32 %n
+  %dv = view %d [i: 5, k: 3] -> [i]
+  %q = div %x, %dv
+  %none = const i64 0
+  %nv = view %none [i: 5] -> []
+  %some = ne %n, %nv
+  %sv = view %some [i: 5, k: 3] -> [i]
+  %zero = const f32 0
+  %zv = view %zero [i: 5, k: 3] -> []
+  %t = select %sv, %q, %zv
+  %a = view %t [i: 5, j: 2, k: 3] -> [i, k]
+  %b = view %w [i: 5, j: 2, k: 3] -> [k, j]
+  %p = mul %a, %b
+  %pf = fold [i: 5, j: 2, k: 3] over [k] { sum %p[i, j, k] }
+  %o = get %pf, 0
+  %ii = iota f32 [i: 5, k: 3] -> i
+  %before = iota bool [i: 5, k: 3] -> k < i
+  %r = recip %ii
+  %xr = mul %x, %r
+  %u = select %before, %xr, %zv
+  %uf = fold [i: 5, k: 3] over [k] { sum %u[i, k] }
+  %average = get %uf, 0
+  return o = %o, average = %average
+})"},
 };
 
 } // namespace

@@ -94,8 +94,17 @@ private:
     const Shape& extents = t_.shape(x.base);
     std::vector<bool> used(axes_.size());
     bool windowed = false;
+    std::vector<Expr> inside(t_.module.assumptions.begin(), t_.module.assumptions.end());
+    std::vector<Expr> single = equations(x.view.predicate);
     for (size_t d = 0; d < extents.size(); ++d) {
-      const Affine affine = affine_terms(x.view.map[d]);
+      Expr index = x.view.map[d];
+      if (extents[d].is_constant(1) && index.is_constant(0) && !single.empty()) {
+        index = single.back();
+        single.pop_back();
+      }
+      inside.push_back(ge(index, 0));
+      inside.push_back(lt(index, extents[d]));
+      const Affine affine = affine_terms(index);
       std::vector<std::pair<int64_t, int>> terms;
       for (const auto& [term, coefficient] : affine.terms) {
         const int a = axis_of(term);
@@ -116,7 +125,24 @@ private:
     }
     for (size_t a = 0; a < axes_.size(); ++a)
       if (!used[a] && axes_[a].is_symbol()) free_.push_back(int(a));
-    return windowed && !windows_.empty();
+    // Elements count wherever the windows reach them: the view may hide no others.
+    return windowed && !windows_.empty() &&
+           (x.view.predicate.is_constant(1) || prove(x.view.predicate, inside) == Truth::yes);
+  }
+  /// What is 0 where the condition holds: of an axis with one element the windows that reach it are known
+  /// from the condition alone, since its index is 0.
+  static std::vector<Expr> equations(Expr condition) {
+    std::vector<Expr> parts{condition}, out;
+    if (condition.kind() == ExprKind::logical_and)
+      parts.assign(condition.args().begin(), condition.args().end());
+    for (const Expr part : parts)
+      if (part.kind() == ExprKind::eq) {
+        const Expr e = part.args()[0] - part.args()[1];
+        const auto terms = affine_terms(e).terms;
+        const bool falls = std::ranges::all_of(terms, [](auto& term) { return term.second < 0; });
+        out.push_back(falls ? Expr(0) - e : e);
+      }
+    return out;
   }
   /// Every element of x, once.
   bool digits(const std::vector<std::pair<int64_t, int>>& terms, int64_t constant, Expr extent) const {

@@ -15,6 +15,15 @@ inline const std::map<std::string, std::string>& small_modules() {
   return y = %y
 }
 )"},
+      {"shifted_rows", R"(fn @main(%x: f32[9, 20]) {
+  %e = exp %x
+  %y = view %e [i: 6, k: 20] -> [i, k]
+  %b = view %e [i: 6, k: 20] -> [i + 3, k]
+  %f = fold [i: 6, k: 20] over [k] { sum %b[i, k] }
+  %s = get %f, 0
+  return y = %y, s = %s
+}
+)"},
       {"turned", R"(fn @main(%x: f32[20, 6]) {
   %v = view %x [i: 6, j: 20] -> [j, i]
   %e = exp %v

@@ -22,7 +22,7 @@ TEST(WindowGradients, RandomConvolutions) {
       dilation.push_back(1 + choose.pick(2));
       padding.push_back(choose.pick(int(kernel)));
       const int64_t reach = (kernel - 1) * dilation.back() + 1;
-      x.push_back(std::max<int64_t>(1, reach - 2 * padding.back()) + 1 + choose.pick(sizes == 1 ? 7 : 3));
+      x.push_back(std::max<int64_t>(1, reach - 2 * padding.back()) + choose.pick(sizes == 1 ? 8 : 4));
       w.push_back(kernel);
     }
     SCOPED_TRACE(fmt::format(
@@ -42,6 +42,26 @@ TEST(WindowGradients, OfAnyNumberOfImages) {
   Probe p;
   const Dim n = p.dim("n", 1, 8, 3);
   p.check({conv2d(p.input({n, 2, 5, 4}).exp(), p.input({3, 2, 3, 3}), {}, {.stride = 2, .padding = 1})});
+}
+
+// Along an axis with one element padding alone says which windows reach it.
+TEST(WindowGradients, OfImagesWithOneColumn) {
+  for (const int64_t padding : {1, 2, 3})
+    for (const int64_t stride : {1, 2}) {
+      SCOPED_TRACE(fmt::format("padding {}, stride {}", padding, stride));
+      Probe p;
+      p.check({conv(p.input({2, 2, 4, 1}).exp(), p.input({3, 2, 3, 3}), {},
+                    {.stride = stride, .padding = padding})});
+      p.check({conv(p.input({1, 1, 1, 4, 1}).exp(), p.input({2, 1, 3, 2, 3}), {},
+                    {.stride = stride, .padding = padding})});
+    }
+}
+
+// What a mask hides of the image has no gradient.
+TEST(WindowGradients, OfMaskedImages) {
+  Probe p;
+  p.check({conv(p.input({1, 2, 5, 5}).exp().tril(), p.input({3, 2, 3, 3}), {}, {.padding = 1})});
+  p.check({conv(p.input({2, 6, 1}).exp().triu(-2), p.input({3, 6, 2}), {}, {.padding = 1})});
 }
 
 // What lies between the image and the sum may be asked for as well.

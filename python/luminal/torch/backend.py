@@ -21,13 +21,20 @@ T = typing.Any
 made: list["weakref.ref[Executor]"] = []  # in the order in which they were compiled
 
 # Operators that have terms of their own, better than what their decompositions say, and those whose
-# decompositions round otherwise than eager does.
+# decompositions differ from eager: they round otherwise, or, of attention, give its weights in place of the
+# logarithms of sums that its gradient reads.
 SPACED = tuple(
     f"{name}.{overload}"
     for name in ("linspace", "logspace")
     for overload in ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
 )
-KEPT = ("silu.default", "embedding_dense_backward.default", "_unsafe_view.default", *SPACED)
+KEPT = (
+    "silu.default",
+    "embedding_dense_backward.default",
+    "_unsafe_view.default",
+    "_scaled_dot_product_flash_attention_for_cpu.default",
+    *SPACED,
+)
 
 
 @functools.cache

@@ -21,7 +21,12 @@ class NotSupported(RuntimeError):
     """options={"fullgraph": True}, and an operator has no terms."""
 
 
+ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+
+
 def is_random(node: T) -> bool:
+    if op_of(node) == ATTENTION:  # random with dropout only, its fourth argument
+        return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("dropout_p", 0))
     return (
         isinstance(node.target, torch._ops.OpOverload)
         and torch.Tag.nondeterministic_seeded in node.target.tags

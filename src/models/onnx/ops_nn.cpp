@@ -96,18 +96,16 @@ Tensor all_windows(const Tensor& x, const Windows& w, const std::vector<int64_t>
       },
       fill);
 }
-/// Windows along each axis; with ceil_mode those that begin inside count too.
+/// Windows along each axis; with ceil_mode those that begin inside count too, be it the only one.
 std::vector<int64_t> window_counts(Node& n, const Tensor& x, const Windows& w) {
   const auto extents = n.extents(x);
   const bool up = n.integer("ceil_mode", 0) != 0;
   std::vector<int64_t> list;
   for (size_t d = 0; d < w.kernel.size(); d++) {
     const int64_t span = extents[d + 2] + w.before[d] + w.after[d] - (w.kernel[d] - 1) * w.dilation[d] - 1;
-    int64_t count = span < 0 ? 0 : span / w.stride[d] + 1;
-    if (up && span >= 0 && span % w.stride[d]) {
-      count++;
-      if ((count - 1) * w.stride[d] >= extents[d + 2] + w.before[d]) count--;
-    }
+    const int64_t room = span + (up ? w.stride[d] - 1 : 0);
+    int64_t count = room < 0 ? 0 : room / w.stride[d] + 1;
+    if (up && count > 0 && (count - 1) * w.stride[d] >= extents[d + 2] + w.before[d]) count--;
     if (count < 1)
       n.refuse(fmt::format("has a kernel that is larger than its input {}", luminal::to_string(x.shape())));
     list.push_back(count);

@@ -185,10 +185,14 @@ def attention(
     if dropout_p:
         raise Unsupported("dropout of attention")
     found = scores(c, query, key, attn_mask, is_causal, scale)
+    wide = word(found)
     sums = pl.logsumexp(found, axis=-1)
     weights = pl.softmax(found, -1)
-    made = pl.matmul(weights, c.tensor(value, word(found)))
-    return made, sums
+    made = pl.matmul(weights, c.tensor(value, wide))
+    # A query that the mask hides from all keys has the result 0, not 0 / 0.
+    hidden = pl.max(found, axis=-1) == c.tensor(-math.inf, wide)
+    zero = c.tensor(0.0, wide)
+    return pl.where(hidden.unsqueeze(-1), zero, made), pl.where(hidden, zero, sums)
 
 
 @operator("aten._scaled_dot_product_flash_attention_for_cpu_backward")
