@@ -2,9 +2,7 @@
 // through windows (convolutions): copies in the order of the sum.
 #include "choose/choose_windows.h"
 #include "base/contains.h"
-#include "choose/contraction.h"
 #include "choose/default_scheduler.h"
-#include "cone/conversion.h"
 #include "cone/formula.h"
 #include <algorithm>
 
