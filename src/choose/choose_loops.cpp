@@ -10,8 +10,9 @@
 
 namespace luminal::kernel {
 
-/// Axes made of blocks are split along them, so that no division is left.
-void DefaultScheduler::split_blocks(StageId s, const std::vector<std::string>& common) {
+/// Axes made of blocks are split along them, so that no division is left. `uneven`: the last block may be
+/// a part of one.
+void DefaultScheduler::split_blocks(StageId s, const std::vector<std::string>& common, bool uneven) {
   for (AxisId a : std::vector<AxisId>(stage(s).axes)) {
     auto axis = axis_at(a);
     if (contains(common, axis.name)) continue; // once for each trip of an outer loop is no harm
@@ -19,7 +20,7 @@ void DefaultScheduler::split_blocks(StageId s, const std::vector<std::string>& c
     std::string inner = axis.name;
     int64_t extent = axis.extent.is_constant() ? axis.extent.value() : 0;
     for (size_t b = blocks.size(); b-- > 0;) {
-      if (extent && (extent <= blocks[b] || extent % blocks[b])) continue;
+      if (extent && (extent <= blocks[b] || (extent % blocks[b] && !uneven))) continue;
       if (!nest(s).find(inner)) break;
       inner = split(s, inner, blocks[b]).second;
       extent = blocks[b];
@@ -110,13 +111,13 @@ void DefaultScheduler::merge_neighbours(StageId s, const std::vector<std::string
 
 std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
-  std::optional<size_t> best;
-  int best_score = 0;
+  std::optional<size_t> best, sum;
+  int best_score = 0, sum_score = 0;
   std::vector<int64_t> legal;
   for (size_t i = 0; i < nest(s).loops.size(); ++i) {
     const StageLoop& l = nest(s).loops[i];
     if (!l.symbol.is_symbol() || trips(l) < 4 || contains(common, l.name)) continue;
-    bool fits = true, reduces = loop_reduces(s, l);
+    bool reduces = loop_reduces(s, l), fits = reduces || !row_sums_.contains(st.name);
     for (AxisId a : st.ordered) fits &= !depends_on_loop(nest(s), axis_at(a).symbol, l);
     for (auto& c : st.components) {
       if (c.kind == ComponentKind::scan) // one result that all lanes share
@@ -131,11 +132,18 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
     if (st.monoid && reduces) fits = false;
     AxisUse use = use_along(nests_, s, l.symbol);
     if (!fits || use.strided + use.irregular > 0 || use.contiguous + (use.rows ? use.near : 0) == 0) continue;
-    if (use.near > 0 && (reduces || !(use.store_contiguous || use.rows))) continue;
+    // A sum whose operands lie a few elements apart has its lanes there where nothing else has them.
+    const bool last = use.near > 0 && reduces;
+    if (use.near > 0 && !reduces && !(use.store_contiguous || use.rows)) continue;
     int score = use.score() * 4 + (reduces ? 0 : 1);
-    legal.push_back(int64_t(i));
-    if (!best || score > best_score) best = i, best_score = score;
+    if (!last) legal.push_back(int64_t(i));
+    auto& chosen = last ? sum : best;
+    if (!chosen || score > (last ? sum_score : best_score)) {
+      chosen = i;
+      (last ? sum_score : best_score) = score;
+    }
   }
+  if (!best && sum) legal.push_back(int64_t(*(best = sum)));
   if (!best) return {};
   return nest(s).loops[size_t(ask(s, "lanes", int64_t(*best), legal))].name;
 }
@@ -241,6 +249,15 @@ bool DefaultScheduler::deinterleaved(StageId s, const std::vector<std::string>& 
       add(DirectiveKind::parallel, {stage(s).name, name});
   }
   return true;
+}
+
+/// Results that parts are distributed to in turn, of which the last ones have fewer.
+bool DefaultScheduler::uneven_blocks(StageId s, const std::vector<std::string>& common) {
+  Attempt attempt = begin();
+  split_blocks(s, common, true);
+  if (schedule_.directives.size() > attempt.directives && deinterleaved(s, common)) return true;
+  undo(std::move(attempt));
+  return false;
 }
 
 /// Few rows that are written beside each other: as many vectors are read along the rows, and
@@ -386,11 +403,14 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   std::string name = stage(s).name;
   bool folds = has_fold(stage(s)) || stage(s).scan_axis;
   split_blocks(s, common);
+  if (blocks_in_lanes(s, common)) return;
   if (common.empty() || stage(s).segment_group > 0) merge_neighbours(s, common);
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
   int64_t vectors = 1; // at once
-  if (!lanes && (deinterleaved(s, common) || few_rows_transposed(s, common) || transposed(s, common))) return;
+  if (!lanes && (deinterleaved(s, common) || few_rows_transposed(s, common) || transposed(s, common) ||
+                 uneven_blocks(s, common)))
+    return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is distributed in pieces of some kilobytes.

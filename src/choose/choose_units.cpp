@@ -17,7 +17,7 @@ void DefaultScheduler::units(bool copies) {
       const std::string name = stage(s).name;
       if (!has_fold(stage(s))) continue;
       const size_t before = nests_.cone.stages.size();
-      const auto p = windowed_product(nests_.cone, stage(s));
+      const auto p = one_windowed_product(nests_.cone, stage(s));
       if (p && bits(p->x->dtype) < 32) {
         const bool made = copies && fallback_ == Fallback::full && few_axis_.empty() && !is_tile_unit(unit) &&
                           words_of_values(name, unit);
@@ -133,7 +133,7 @@ bool DefaultScheduler::words_of_values(const std::string& name, const std::strin
     Attempt attempt = begin();
     if (!try_add(DirectiveKind::unit_of_values, words)) continue;
     const StageId s = nests_.stage(name);
-    const auto p = windowed_product(nests_.cone, stage(s));
+    const auto p = one_windowed_product(nests_.cone, stage(s));
     const auto padded = [&] {
       const WindowWays ways = window_ways(*p, limits_);
       return takes_padded_copy(nests_.cone, *p) &&

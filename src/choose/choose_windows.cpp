@@ -2,99 +2,25 @@
 // through windows (convolutions): copies in the order of the sum.
 #include "choose/choose_windows.h"
 #include "base/contains.h"
-#include "choose/contraction.h"
 #include "choose/default_scheduler.h"
-#include "cone/conversion.h"
 #include "cone/formula.h"
 #include <algorithm>
 
 namespace luminal::kernel {
 
 namespace {
-/// The symbols of a stage's axes in indices, the first index first; in one of them those of kept axes first.
-std::vector<Expr> axes_in_order(const Cone& cone, const Stage& st, const std::vector<Expr>& index) {
-  std::vector<Expr> out;
-  for (Expr e : index)
-    for (const bool kept : {true, false})
-      for (AxisId a : st.axes)
-        if (const Expr symbol = cone.axes[a].symbol;
-            symbol.is_symbol() && depends_on(e, symbol) && contains(st.components[0].axes, a) == kept)
-          out.push_back(symbol);
-  return out;
-}
-} // namespace
-
-std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& st) {
-  const std::vector<const Formula*> loads = factors_of(st);
-  if (loads.empty()) return {};
-  std::map<const Formula*, const Formula*> converted; // what a load is converted to
-  visit(st.components[0].body, [&](const Formula& f) {
-    const Formula* load = f.origin.empty() ? nullptr : converted_load(f);
-    if (load) converted.try_emplace(load, &f);
-  });
-  std::optional<WindowedProduct> found;
-  for (int i = 0; i < 2; i++) {
-    const Formula &first = *loads[size_t(i)], &second = *loads[size_t(1 - i)];
-    const FormulaLoad &x = *load_of(first), &w = *load_of(second);
-    // (A load of words is not a node of the graph and has no name.)
-    const auto named = converted.find(&first);
-    const bool words = first.dtype == DType::u32 && cone.values[x.value].dtype == DType::u32;
-    if (named == converted.end() && !words) continue;
-    WindowedProduct p;
-    p.x = &first, p.w = &second;
-    if (!words) p.origin = named->second->origin;
-    if (const auto other = converted.find(&second); other != converted.end())
-      p.other_origin = other->second->origin;
-    bool suits = true;
-    for (AxisId a : st.axes) {
-      const ConeAxis& axis = cone.axes[a];
-      if (!axis.symbol.is_symbol()) continue;
-      if (!axis.extent.is_constant()) suits = false;
-      const int64_t n = suits ? axis.extent.value() : 1;
-      const bool reduced = !contains(st.components[0].axes, a);
-      suits = suits && (reduced ? varies(w.index, axis.symbol)
-                                : !(varies(x.index, axis.symbol) && varies(w.index, axis.symbol)));
-      if (reduced) {
-        p.depth *= n;
-        continue;
-      }
-      if (varies(x.index, axis.symbol)) continue;
-      p.uses *= n;
-      p.outputs.push_back(a);
-    }
-    // The kept axes along which it is read, as they lie: the innermost one is a run. (A view whose elements
-    // are converted before another one reads them has no plain indices.)
-    const auto lies_along = [&](const std::vector<Expr>& at) {
-      for (Expr e : at)
-        for (const AxisId a : cone.axes.ids()) {
-          if (cone.axes[a].symbol != e) continue;
-          const bool kept = contains(st.components[0].axes, a);
-          (kept ? p.kept : p.summed).push_back(a);
-        }
-    };
-    if (!words) lies_along(named->second->at);
-    if (p.kept.empty()) p.summed.clear(), lies_along(axes_in_order(cone, st, x.index));
-    if (!suits || p.kept.empty()) continue;
-    p.run = cone.axes[p.kept.back()].extent.value();
-    p.rows = p.kept.size() < 2 ? 1 : cone.axes[p.kept[p.kept.size() - 2]].extent.value();
-    for (size_t k = 0; k + 2 < p.kept.size(); k++) p.images *= cone.axes[p.kept[k]].extent.value();
-    for (size_t k = 0; k + 2 < p.kept.size(); k++) {
-      if (!contains(x.index, cone.axes[p.kept[k]].symbol)) break;
-      p.batches.push_back(p.kept[k]);
-    }
-    p.step = step_of(cone, x.value, x.index, cone.axes[p.kept.back()].symbol);
-    p.window = !x.guard.is_constant(1) ||
-               std::ranges::any_of(x.index, [](Expr e) { return symbols_of(e).size() > 1; });
-    if (!found || (p.window && !found->window)) found = std::move(p);
-  }
-  return found;
-}
-
-namespace {
 int64_t bytes_of(const ConeValue& value) {
   int64_t bytes = std::max(1, bits(value.dtype) / 8);
   for (const Expr extent : value.shape) bytes = extent.is_constant() ? bytes * extent.value() : 0;
   return bytes;
+}
+
+/// How often the product reads an element of what it reads through windows.
+double reads_of_element(const Cone& cone, const Stage& st, const WindowedProduct& p) {
+  double reads = 1;
+  for (const AxisId a : st.axes) reads *= double(cone.axes[a].extent.value());
+  for (const Expr extent : cone.values[load_of(*p.x)->value].shape) reads /= double(extent.value());
+  return reads;
 }
 
 /// Has a loop of the stage lanes as all lies (vector_loop)?
@@ -265,6 +191,19 @@ bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
          std::ranges::any_of(p.summed, [&](AxisId a) { return step(*p.w, a) == Step::contiguous; });
 }
 
+/// The same with groups, where lanes go along rows of the sum: are these longer than those of the results?
+bool DefaultScheduler::sums_rows_of_groups(const WindowedProduct& p) const {
+  if (!p.window || p.summed.size() < 2 || p.depth < 64) return false;
+  const AxisId row = p.summed.back();
+  const auto step = [&](const Formula& f) {
+    const FormulaLoad& load = *load_of(f);
+    return step_of(nests_.cone, load.value, load.index, axis_at(row).symbol);
+  };
+  // (Lanes are added to each other in the end.)
+  return share_of(axis_at(row).extent.value(), limits_.lanes) > 1.5 * share_of(p.run, limits_.lanes) &&
+         step(*p.x) == Step::contiguous && step(*p.w) == Step::contiguous;
+}
+
 /// Are whole vectors contiguous along the rows of results, and does another stage read more
 /// along these? Lanes that go across rows would gather that.
 bool DefaultScheduler::along_rows(StageId s, const WindowedProduct& p) const {
@@ -301,7 +240,7 @@ void DefaultScheduler::whole_copy(const WindowedProduct& p) {
 /// one row or in two, by one panel.
 bool DefaultScheduler::padded_tile(StageId s, const std::vector<std::string>& common) {
   const std::optional<Product> p = product(s, common);
-  if (!p || !p->outer.empty()) return false;
+  if (!p) return false;
   const std::string name = stage(s).name;
   std::vector<std::string> images = p->more_rows;
   std::string row;
@@ -369,6 +308,7 @@ bool DefaultScheduler::padded_tile(StageId s, const std::vector<std::string>& co
   std::vector<std::string> words{name};
   words.insert(words.end(), common.begin(), common.end());
   const size_t first = words.size();
+  words.insert(words.end(), p->outer.begin(), p->outer.end());
   words.insert(words.end(), images.begin(), images.end());
   words.insert(words.end(), {by_panels ? panel : tiles, by_panels ? tiles : panel});
   if (!row.empty()) words.push_back(mt);
@@ -485,6 +425,7 @@ bool DefaultScheduler::lanes_by_copy(StageId s) {
 /// ends, is copied in the order in which the product reads it (im2col), where that makes long runs
 /// of lanes out of short ones.
 void DefaultScheduler::windows() {
+  constexpr double fewest_reads_of_groups = 64; // four results of 3 x 3 do not pay for a copy
   for (StageId s(0); s < nests_.cone.stages.end_id(); s++) {
     const auto p = windowed_product(nests_.cone, stage(s));
     if (!p || p->uses < 2) continue;
@@ -496,8 +437,9 @@ void DefaultScheduler::windows() {
         continue;
       }
     }
-    const bool few = p->uses < 16;                              // too few to pay for copies of windows
-    if (!few && fallback_ == Fallback::full && sums_rows(*p)) { // for transposed_panels()
+    const bool few = p->uses < 16; // too few to pay for copies of windows
+    const bool one = p->groups.empty();
+    if (one && !few && fallback_ == Fallback::full && sums_rows(*p)) { // for transposed_panels()
       int64_t rows = 1;
       for (AxisId a : p->kept) rows *= axis_at(a).extent.value();
       if (rows < fewest_transposed) continue; // lanes along the sum, as all lies
@@ -507,7 +449,16 @@ void DefaultScheduler::windows() {
       windowed_ = true;
       continue;
     }
+    if (!one && sums_rows_of_groups(*p)) {
+      const size_t before = nests_.cone.stages.size();
+      row_sums_.insert(stage(s).name);
+      whole_copy(*p);
+      s += int(nests_.cone.stages.size() - before);
+      windowed_ = true;
+      continue;
+    }
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
+    if (!one && reads_of_element(nests_.cone, stage(s), *p) < fewest_reads_of_groups) continue;
     const bool across = has_panels(s, *p), beside = across || lies_beside(s, *p);
     const bool named = !p->origin.empty();
     const std::string read = value_at(load_of(*p->x)->value).name;
@@ -516,7 +467,7 @@ void DefaultScheduler::windows() {
       if (!named && try_add(DirectiveKind::inline_, {read})) s--;
       continue;
     }
-    if (few || !named || p->depth < 64 || (p->run == 1 && !across)) continue;
+    if (!one || few || !named || p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(s, "windows", usual, {0, 1})) continue;
     const std::string product = stage(s).name, origin = p->origin;

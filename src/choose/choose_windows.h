@@ -11,6 +11,7 @@ struct WindowedProduct {
   std::string origin, other_origin;         ///< the views through which x and w are read
   std::vector<AxisId> kept, summed;         ///< axes of x, as they lie
   std::vector<AxisId> outputs;              ///< kept axes along which only w moves
+  std::vector<AxisId> groups;               ///< kept axes along which both move; not among `kept`
   int64_t uses = 1, depth = 1;              ///< of an element of x's copy; of the sum
   int64_t run = 1, rows = 1, images = 1; ///< extents of the last kept axis, of the one before, of all others
   /// The first kept axes, but for the last two, along which x is read plainly: a copy with zeros
@@ -21,6 +22,8 @@ struct WindowedProduct {
 };
 /// Stages whose first component sums the product of two loads, with known extents.
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& stage);
+/// Those without groups.
+std::optional<WindowedProduct> one_windowed_product(const Cone& cone, const Stage& stage);
 
 /// Would a copy with the zeros around it serve: are windows shifted views of that?
 bool takes_padded_copy(const Cone& cone, const WindowedProduct& product);

@@ -155,6 +155,7 @@ private:
   bool padded_tile(StageId s, const std::vector<std::string>& common);
   bool lanes_by_copy(StageId s);
   bool sums_rows(const WindowedProduct& product) const;
+  bool sums_rows_of_groups(const WindowedProduct& product) const;
   bool along_rows(StageId s, const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
@@ -175,13 +176,16 @@ private:
 
   // ---- one stage (choose_loops.cpp, choose_tiles.cpp) ----
   void loops(StageId s, const std::vector<std::string>& common);
-  void split_blocks(StageId s, const std::vector<std::string>& common);
+  void split_blocks(StageId s, const std::vector<std::string>& common, bool uneven = false);
   void split_panels(StageId s);
   void merge_neighbours(StageId s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(StageId s, const std::vector<std::string>& common);
   bool deinterleaved(StageId s, const std::vector<std::string>& common);
+  bool uneven_blocks(StageId s, const std::vector<std::string>& common);
   bool few_rows_transposed(StageId s, const std::vector<std::string>& common);
   bool transposed(StageId s, const std::vector<std::string>& common);
+  // Elements that share what they compute (choose_shared.cpp).
+  bool blocks_in_lanes(StageId s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(StageId s, const std::vector<std::string>& common);
   int64_t prefetch_batches(StageId s, const std::vector<ValueId>& values, const std::string& batch,
@@ -299,6 +303,7 @@ private:
   std::vector<std::string> apart_;
   std::set<std::string> batched_;        // small products in the loops over all batches
   std::set<std::string> column_streams_; // stages, by name
+  std::set<std::string> row_sums_;       // products whose lanes go along rows of the sum
   std::set<std::string> summed_;         // whose loops sum_in_parts() chose
   std::string rolled_;                   // the loop along which scans keep one state
   StageId done_{0};                      // the last stage that matmul() scheduled

@@ -17,6 +17,9 @@ constexpr double trips_of_unbounded = 1 << 20;
 constexpr double few_terms = 32; // of a sum
 /// Multiply-adds in whose time lanes are added to others once: a shuffle and an addition that waits for it.
 constexpr double step_across = 1.5;
+/// Loads in whose time a vector of elements that lie a few apart comes where lanes go along a sum: vectors
+/// under masks, and their exchange.
+constexpr double near_along_sum = 12;
 
 double trips_of(Expr extent, const ExprMap<int64_t>& sizes) {
   if (extent.is_constant()) return double(extent.value());
@@ -67,6 +70,9 @@ public:
       filled = n / (std::ceil(n / unit) * unit);
       sums *= std::ceil(n / unit);
     }
+    const bool across = lanes && std::ranges::none_of(fold.axes, [&](AxisId a) {
+                          return depends_on_loop(nest, nests_.cone.axes[a].symbol, *lanes);
+                        });
     double brought = 0;
     const Load* worst = nullptr;
     double most = 0;
@@ -78,7 +84,7 @@ public:
         const Step step = load.step(nests_.cone, lanes->symbol);
         const double vectors = std::ceil(trips_of(lanes->extent) / limits_.lanes);
         times *= vectors * (step == Step::contiguous ? slower_caches(nest, load)
-                            : step == Step::near     ? 4
+                            : step == Step::near     ? (across ? near_along_sum : 4)
                                                      : limits_.lanes);
       }
       brought += times;
@@ -92,9 +98,6 @@ public:
     const double by_loads = std::min(1.0, sums / brought),
                  by_chains = terms <= few_terms ? 1 : std::min(1.0, sums / 8);
     result.rate = filled * std::min(by_loads, by_chains);
-    const bool across = lanes && std::ranges::none_of(fold.axes, [&](AxisId a) {
-                          return depends_on_loop(nest, nests_.cone.axes[a].symbol, *lanes);
-                        });
     double added = 1; // the share of the multiply-adds beside the additions of lanes to each other
     if (across) {
       const double whole = terms / std::max(1.0, trips_of(lanes->extent));

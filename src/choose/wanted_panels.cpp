@@ -156,7 +156,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const auto p = shape_of(cone, st, weight, other);
       const int64_t lanes = limits.lanes;
       if (!p || (p->grouped && p->beside)) continue;
-      const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
+      const auto windows = p->beside ? std::nullopt : one_windowed_product(cone, st);
       // (Floats: few rows read them as they lie. Words that are not full are made in the kernel.)
       const bool bytes_along_rows = !is_float(weight.dtype) && *p->dim + 1 == int(w.index.size());
       const auto [in_words, word] = p->beside && p->rows < 16 && !bytes_along_rows

@@ -461,6 +461,17 @@ ReadableValue value_in_place(std::string_view op, const Tensor& tensor, Where wh
       if (!memory) throw Error(op, memory.error(), where);
       return {{*memory, size_t(wanted)}, std::move(extents), unseen(g.store->device())};
     }
+    if (input.role == Role::state) { // nothing has run yet: as it was left, or as it begins
+      auto extents = present_shape(op, g, node.type().shape, where);
+      const auto bytes = size_t(storage_bytes(node.type().dtype, elements(extents)));
+      if (g.store && g.store->has_state(input.name)) {
+        auto memory = g.store->state(input.name, int64_t(bytes));
+        if (!memory) throw Error(op, memory.error(), where);
+        return {{*memory, bytes}, std::move(extents), unseen(g.store->device())};
+      }
+      auto zeros = std::make_shared<std::vector<std::byte>>(bytes);
+      return {*zeros, std::move(extents), nullptr, zeros};
+    }
     if (data != g.data.end() && !data->second.gone.empty())
       throw Error(op, fmt::format("{} {}", described(g, id), data->second.gone), where);
     throw Error(op, fmt::format("{} has no value yet: it was never set", described(g, id)), where);

@@ -91,6 +91,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
       return of_buffer(g, g.store->exchange_state(input.name, {}), value.extents, from.dtype());
     return of_copy(op, g, value, from.dtype(), where);
   }
+  if (input.role == Role::state && !own.given) return of_copy(op, g, value, from.dtype(), where);
   InputData data = std::exchange(own, {});
   data.extents = value.extents;
   data.shaped = data.fresh = true;

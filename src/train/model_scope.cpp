@@ -3,9 +3,12 @@
 #include "base/text.h"
 #include "luminal/files.h"
 #include "luminal/functions.h"
+#include "luminal/inspect.h"
+#include "luminal/lifetime.h"
 #include "tensor/graph_state.h"
 #include <cmath>
 #include <fmt/format.h>
+#include <set>
 
 namespace luminal {
 namespace init {
@@ -162,31 +165,51 @@ void set_first_values(ModelScope::State& scope, const std::string& weights, cons
           where);
     for (const std::string& name : report.missing) from_file.erase(name);
   }
+  std::vector<Tensor> values, targets; // that are made
   Graph made;
-  const Tensor seed = random_key(made, scope.seed, where);
-  std::vector<Tensor> values(scope.parameters.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto& p = scope.parameters[i];
-    if (from_file.contains(p.name)) continue;
-    values[i] = p.first(child_key(seed, int64_t(i), where), p.stored.shape()).keep(where);
-    if (values[i].dtype() != DType::f32 || !same_shape(type_of(values[i]).shape, type_of(p.stored).shape))
-      throw Error("Trainer",
-                  fmt::format("the first value of {} is {}, the parameter {}", p.name,
-                              to_string(type_of(values[i])), to_string(type_of(p.stored))),
-                  where);
+  {
+    // The key of each parameter is an input: what differs in its key only is one kernel.
+    Graph keys;
+    const Tensor seed = random_key(keys, scope.seed, where);
+    std::vector<Tensor> children, inputs;
+    for (size_t i = 0; i < scope.parameters.size(); ++i) {
+      const auto& p = scope.parameters[i];
+      if (from_file.contains(p.name)) continue;
+      children.push_back(child_key(seed, int64_t(i), where));
+      inputs.push_back(made.tensor({2}, DType::u32, "", where));
+      values.push_back(p.first(inputs.back(), p.stored.shape()).keep(where));
+      targets.push_back(p.stored);
+      if (values.back().dtype() != DType::f32 ||
+          !same_shape(type_of(values.back()).shape, type_of(p.stored).shape))
+        throw Error("Trainer",
+                    fmt::format("the first value of {} is {}, the parameter {}", p.name,
+                                to_string(type_of(values.back())), to_string(type_of(p.stored))),
+                    where);
+    }
+    const std::vector<ReferenceValue> words = interpret(children, where);
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].set_bytes(words[i].bytes, DType::u32, where);
   }
-  CompileOptions options = compile;
-  options.search = {};
-  options.max_memory = 0; // these values take as much as the parameters that they become
-  if (from_file.size() < values.size()) {
+  if (!values.empty()) {
+    CompileOptions options = compile;
+    options.search = {};
+    options.max_memory = 0; // these values take as much as the parameters that they become
     made.compile(options, where);
     made.execute(where);
+    // Handed over, but for one that several parameters begin with (zeros of one shape).
+    std::set<uint32_t> given;
+    std::vector<Tensor> from, to;
+    for (size_t i = 0; i < values.size(); ++i)
+      if (given.insert(values[i].id()).second) {
+        from.push_back(values[i]);
+        to.push_back(targets[i]);
+      } else {
+        targets[i].set(values[i].data<float>(where), where);
+      }
+    transfer(from, to, where);
   }
-  for (size_t i = 0; i < values.size(); ++i) {
-    Tensor stored = scope.parameters[i].stored;
-    const Tensor source = values[i].defined() ? values[i] : from_file.at(scope.parameters[i].name);
-    stored.set(source.data<float>(), where);
-  }
+  for (const auto& p : scope.parameters)
+    if (const auto found = from_file.find(p.name); found != from_file.end())
+      transfer(found->second, p.stored, where);
   for (const auto& r : scope.running) {
     Tensor stored = r.stored;
     stored.set(std::vector<float>(size_t(stored.element_count()), float(r.first)), where);

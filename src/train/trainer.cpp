@@ -138,21 +138,10 @@ void Trainer::State::build(int64_t parts, Where where) {
   if (options.ema > 0) moving_averages(graph, parameters, options.ema, when, where);
 }
 
+/// All other states begin with zeros.
 void Trainer::State::set_values(Where where) {
-  constexpr std::string_view op = "Trainer";
   train::load_frozen(scope, options.weights, where);
   train::set_first_values(scope, options.weights, options.compile, where);
-  // All other states begin with zeros, and may be read and saved before the first step.
-  const auto& state = *graph.state();
-  for (const auto& [name, id] : state.inputs) {
-    Tensor tensor = wrap(graph.state(), id);
-    const auto given = state.data.find(name);
-    if (input_attr(state, id, op, where).role != Role::state ||
-        (given != state.data.end() && given->second.given))
-      continue;
-    const std::vector<std::byte> zeros(size_t(storage_bytes(tensor.dtype(), tensor.element_count())));
-    tensor.set_bytes(zeros, tensor.dtype(), where);
-  }
 }
 
 StepRecord Trainer::State::step(Where where) {

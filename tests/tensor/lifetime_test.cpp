@@ -159,6 +159,24 @@ TEST(Lifetime, AcrossGraphsIntoStatesAndBack) {
   EXPECT_EQ(sum.item<double>(), 0);
 }
 
+TEST(Lifetime, AStateIsZeroBeforeTheFirstStep) {
+  Graph g, other;
+  Tensor total = g.state("total", {2}), x = g.tensor({2}), next = total + x;
+  g.update(total, next);
+  EXPECT_THAT(total.data<float>(), ElementsAre(0, 0));
+  Tensor y = other.tensor({2}), twice = (y + y).keep();
+  transfer(total, y);
+  other.execute();
+  EXPECT_THAT(twice.data<float>(), ElementsAre(0, 0));
+  g.compile({.cache = false});
+  EXPECT_THAT(total.data<float>(), ElementsAre(0, 0));
+  x.set({1.f, 2.f});
+  g.execute();
+  EXPECT_THAT(total.data<float>(), ElementsAre(1, 2));
+  g.compile({.cache = false}); // it stays
+  EXPECT_THAT(total.data<float>(), ElementsAre(1, 2));
+}
+
 TEST(Lifetime, ValuesOutliveTheirGraph) {
   Graph consumer;
   Tensor x = consumer.tensor({big}), y = (x + 1).keep();

@@ -53,6 +53,22 @@ TEST(Random, PlanAndInterpreterGiveTheSameBits) {
   expect_equal_bits(g, all);
 }
 
+TEST(Random, RowsOfWholeBlocksHaveTheSameBits) {
+  Graph g;
+  const auto keys = split_key(random_key(g, 11), 5);
+  std::vector<Tensor> all;
+  for (const int64_t columns : {64, 76, 200, 204}) {
+    all.push_back(random_normal(keys[0], {5, columns}, 1, 2));
+    all.push_back(random_bits(keys[1], {3, columns}));
+    const Tensor x = random_uniform(keys[2], {7, columns}).keep();
+    all.push_back(dropout(keys[3], x + 1, 0.25));
+    all.push_back(x);
+  }
+  for (Tensor& t : all) t.keep();
+  g.compile({.threads = 2, .cache = false});
+  expect_equal_bits(g, all);
+}
+
 TEST(Random, TheNumbersAreThoseOfPhilox) {
   Graph g;
   const uint64_t seed = 0x123456789abcdef0;

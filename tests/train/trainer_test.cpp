@@ -50,6 +50,29 @@ TEST(Trainer, LearnsAndValidates) {
   EXPECT_NEAR(five.validate().loss, one_by_one, 1e-6);
 }
 
+TEST(Trainer, FirstValuesAreThoseOfTheKeyOfTheirPlace) {
+  Trainer trainer(
+      [](ModelScope& m) {
+        const Tensor w = m.parameter("w", {2, 2}, init::normal(0.5)),
+                     a = m.parameter("a", {2}, init::constant(0)),
+                     b = m.parameter("b", {2}, init::constant(0)); // as the one before
+        const Tensor y = m.input("x").matmul(w) + a * 2 + b;
+        return StepResults{.loss = cross_entropy(y, m.input("y")), .metrics = {}};
+      },
+      spirals(16), {.batch = 4, .seed = 9});
+  Graph g;
+  Tensor expected = random_normal(child_key(random_key(g, 9), 0), {2, 2}, 0, 0.5).keep();
+  g.execute();
+  const auto of = [&](const char* name) { return find(trainer.graph(), name).data<float>(); };
+  EXPECT_EQ(of("w"), expected.data<float>());
+  EXPECT_THAT(of("a"), ElementsAre(0, 0));
+  EXPECT_THAT(of("b"), ElementsAre(0, 0));
+  EXPECT_THAT(of("a.adam_m"), ElementsAre(0, 0)); // what the optimizer remembers
+  trainer.step();
+  for (const char* name : {"a", "b"}) // once by the rate: each has memory of its own
+    EXPECT_NEAR(std::abs(of(name)[0]), 1e-3, 1e-5);
+}
+
 TEST(Trainer, TenAndTenStepsAreTwenty) {
   const TemporaryFolder folder;
   const auto data = spirals(100);

@@ -1,6 +1,8 @@
 // tests/train/window_gradients_test.cpp -- gradients of sums of products with windows: of any step,
 // dilation, padding, groups and number of axes, against differences; the windows are not stored.
 #include "gradient_support.h"
+#include "luminal/inspect.h"
+#include <algorithm>
 
 namespace luminal::testing_train {
 namespace {
@@ -93,6 +95,61 @@ TEST(WindowGradients, WindowsAreNotStored) {
     g.compile({.threads = 1, .cache = false});
     EXPECT_LT(g.memory().arena, 300 << 10) << "stride " << stride;
     EXPECT_GE(g.memory().arena, 64 << 10);
+  }
+}
+
+struct Compiled {
+  int64_t batch, in, out, size, kernel, stride = 1, groups = 1, dilation = 1;
+  bool transposed = false;
+};
+
+/// Shapes that the schedules treat apart: steps along the sums of weights, parts by turns that do not come
+/// out even, groups with panels and without, short rows.
+TEST(WindowGradients, CompiledOnesEqualTheInterpreter) {
+  const Compiled all[] = {
+      {2, 4, 4, 33, 3, 2, 4},         {1, 3, 3, 28, 5, 3, 3},          {2, 2, 2, 29, 5, 3, 2},
+      {1, 32, 32, 7, 3, 1, 2},        {1, 16, 32, 10, 5, 1, 2},        {2, 4, 8, 20, 5, 1, 2},
+      {2, 8, 4, 17, 3, 1, 4},         {1, 4, 8, 30, 3, 2, 2},          {1, 4, 6, 15, 3, 3, 2, 2},
+      {1, 3, 8, 9, 4, 3, 1, 1, true}, {2, 2, 4, 12, 3, 2, 1, 1, true}, {3, 5, 5, 16, 7, 4, 5},
+  };
+  Probe numbers(3);
+  for (const Compiled& c : all) {
+    const auto drawn = [&](Tensor t) {
+      std::vector<float> values(size_t(t.element_count()));
+      for (float& v : values) v = float(numbers.uniform(-1, 1));
+      t.set(values);
+    };
+    Graph g;
+    Tensor x = g.tensor({c.batch, c.in, c.size, c.size}),
+           w = g.tensor(
+               {c.transposed ? c.in : c.out, (c.transposed ? c.out : c.in) / c.groups, c.kernel, c.kernel});
+    const Tensor y = c.transposed ? conv_transpose(x, w, {}, {.stride = c.stride})
+                                  : conv(x, w, {},
+                                         {.stride = c.stride,
+                                          .padding = c.kernel / 2 * c.dilation,
+                                          .dilation = c.dilation,
+                                          .groups = c.groups});
+    Tensor dy = g.tensor(y.shape());
+    for (const Tensor& t : {x, w, dy}) drawn(t);
+    std::vector<Tensor> results = gradients({y}, {x, w}, {.upstream = {dy}});
+    results.push_back(y);
+    for (Tensor& r : results) r.keep();
+    const std::vector<ReferenceValue> meant = interpret(results);
+    g.compile({.threads = 2, .cache = false});
+    g.execute();
+    for (size_t r = 0; r < results.size(); ++r) {
+      const std::vector<float> found = results[r].data<float>();
+      const std::vector<double> wanted = meant[r].numbers();
+      ASSERT_EQ(found.size(), wanted.size());
+      double apart = 0, largest = 0;
+      for (size_t i = 0; i < found.size(); ++i) {
+        ASSERT_FALSE(std::isnan(found[i]));
+        apart = std::max(apart, std::abs(double(found[i]) - wanted[i]));
+        largest = std::max(largest, std::abs(wanted[i]));
+      }
+      EXPECT_LE(apart, 5e-6 * largest) << fmt::format("result {} of {}x{} k{} s{} g{} @{}", r, c.in, c.out,
+                                                      c.kernel, c.stride, c.groups, c.size);
+    }
   }
 }
 

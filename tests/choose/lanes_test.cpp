@@ -1,0 +1,115 @@
+// choose/lanes_test.cpp -- along which loops the default schedule of a stage has its lanes, and what it
+// copies for that.
+#include "choose/default_schedule.h"
+#include "cone/cone.h"
+#include "luminal/pass.h"
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+namespace luminal::kernel::lanes_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string schedule_of(const std::string& body) {
+  const Module module = parse_module(body, "term");
+  const Function& f = module.entry();
+  const std::vector<NodeId> roots{f.results[0].value};
+  const auto cone = build_cone(f, roots, {f.params.begin(), f.params.end()}, {.name = "term"});
+  if (!cone) return cone.error();
+  return to_string(default_schedule(*cone, {.lanes = 16, .vector_registers = 32}));
+}
+
+/// Four random words are one block of the generator: it is computed for as many blocks as there are lanes.
+TEST(Lanes, GoAlongTheBlocksOfRandomWords) {
+  const auto dropped = [](int64_t columns, const std::string& counter) {
+    return schedule_of(fmt::format(R"(fn @term(%k: u32[2], %x: f32[64, {0}]) {{
+  %a = random f32 %k [i: 64, j: {0}] -> {1}
+  %p = const f32 0.1
+  %pp = view %p [i: 64, j: {0}] -> []
+  %c = lt %a, %pp
+  %z = const f32 0
+  %zz = view %z [i: 64, j: {0}] -> []
+  %y = select %c, %zz, %x
+  return y = %y
+}}
+)",
+                                   columns, counter));
+  };
+  EXPECT_THAT(dropped(768, "i*768 + j"), AllOf(HasSubstr("split y j j.o j.i 4"), HasSubstr("unroll y j.i"),
+                                               HasSubstr("vector y j.o.i")));
+  EXPECT_THAT(dropped(32, "i*32 + j"), HasSubstr("vector y j.i")) << "eight blocks do not fill the lanes";
+  EXPECT_THAT(dropped(768, "4*(i*768 + j)"), Not(HasSubstr("unroll"))) << "a block for each element";
+}
+
+/// The gradient of a depthwise convolution's weights: sums over images that are read in steps.
+std::string weights_of_depthwise(int64_t stride, int64_t size) {
+  return schedule_of(fmt::format(
+      R"(fn @term(%x: f32[8, 16, {2}, {2}], %d: f32[8, 16, {1}, {1}]) {{
+  %w = view %x [n: 8, c: 16, i: {1}, j: {1}, r: 3, s: 3] -> [n, c, i*{0} + r, j*{0} + s]
+  %e = view %d [n: 8, c: 16, i: {1}, j: {1}, r: 3, s: 3] -> [n, c, i, j]
+  %p = mul %w, %e
+  %q = view %p [c: 16, r: 3, s: 3, n: 8, i: {1}, j: {1}] -> [n, c, i, j, r, s]
+  %f = fold [c: 16, r: 3, s: 3, n: 8, i: {1}, j: {1}] over [n, i, j] {{ sum %q[c, r, s, n, i, j] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+      stride, size, (size - 1) * stride + 3));
+}
+
+TEST(Lanes, OfASumThatReadsInSteps) {
+  EXPECT_THAT(weights_of_depthwise(1, 32), HasSubstr("vector f j"));
+  EXPECT_THAT(weights_of_depthwise(2, 32), HasSubstr("vector f j"));
+  EXPECT_THAT(weights_of_depthwise(4, 32), HasSubstr("vector f j"));
+  EXPECT_THAT(weights_of_depthwise(7, 32), Not(HasSubstr("vector f j"))) << "too far apart";
+}
+
+/// Three parts by turns: of 28 columns the first part has one more than the others.
+TEST(Lanes, OfPartsByTurnsOfWhichTheLastHaveFewer) {
+  const auto by_turns = [](int64_t columns) {
+    return schedule_of(fmt::format(R"(fn @term(%a: f32[32, {1}], %b: f32[32, {1}], %c: f32[32, {1}]) {{
+  %x = view %a [i: 32, j: {0}] -> [i, j // 3] where j % 3 == 0 fill 0
+  %y = view %b [i: 32, j: {0}] -> [i, j // 3] where j % 3 == 1 fill 0
+  %z = view %c [i: 32, j: {0}] -> [i, j // 3] where j % 3 == 2 fill 0
+  %s = add %x, %y
+  %t = add %s, %z
+  return t = %t
+}}
+)",
+                                   columns, (columns + 2) / 3));
+  };
+  for (const int64_t columns : {27, 28, 29})
+    EXPECT_THAT(by_turns(columns),
+                AllOf(HasSubstr("split t j j.o j.i 3"), HasSubstr("unroll t j.i"), HasSubstr("vector t j.o")))
+        << columns;
+}
+
+std::string grouped(int64_t groups, int64_t in, int64_t out, int64_t size, int64_t kernel) {
+  const int64_t pad = kernel / 2;
+  const std::string space = fmt::format("[n: 8, g: {}, o: {}, c: {}, i: {}, j: {}, r: {}, s: {}]", groups,
+                                        out, in, size, size, kernel, kernel);
+  return schedule_of(fmt::format(
+      R"(fn @term(%x: f32[8, {0}, {1}, {1}], %w: f32[{2}, {3}, {4}, {4}, {5}]) {{
+  %v = view %x {6} -> [n, g*{3} + c, i + r - {7}, j + s - {7}] where i + r >= {7} and j + s >= {7} and i + r < {8} and j + s < {8} fill 0
+  %u = view %w {6} -> [g, c, r, s, o]
+  %p = mul %v, %u
+  %f = fold {6} over [c, r, s] {{ sum %p[n, g, o, c, i, j, r, s] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+      groups * in, size, groups, in, kernel, out, space, pad, size + pad));
+}
+
+/// As without groups: a copy with the zeros around it, and lanes along the weights' panel.
+TEST(Lanes, OfConvolutionsInGroups) {
+  EXPECT_THAT(grouped(8, 32, 16, 7, 3), AllOf(HasSubstr("padded_copy x x.frame"), HasSubstr("vector f o.l")));
+  EXPECT_THAT(grouped(1, 32, 16, 7, 3), AllOf(HasSubstr("padded_copy x x.frame"), HasSubstr("vector f o.l")));
+  EXPECT_THAT(grouped(32, 4, 4, 28, 3), Not(HasSubstr("padded_copy"))) << "little is computed of an element";
+}
+
+} // namespace
+} // namespace luminal::kernel::lanes_test
