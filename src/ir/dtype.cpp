@@ -147,22 +147,36 @@ double round_to(DType type, double value) {
                                : std::copysign(std::numeric_limits<double>::infinity(), value);
 }
 
-double unit_roundoff(DType type) { return std::ldexp(1.0, -row_of(type).mantissa_bits - 1); }
-double largest(DType type) {
-  switch (type) {
-  case DType::f64: return std::numeric_limits<double>::max();
-  case DType::f32: return double(std::numeric_limits<float>::max());
-  case DType::f8e4m3: return 448;
-  default: {
-    const TypeRow& r = row_of(type);
-    return std::ldexp(2 - std::ldexp(1.0, -r.mantissa_bits), bias(r));
-  }
-  }
+namespace {
+
+/// Of float types; computed once, as the interpreter asks for each value.
+struct FloatScale {
+  double roundoff = 0, largest = 0, least_subnormal = 0;
+};
+FloatScale float_scale_of(const TypeRow& r) {
+  if (!r.floating) return {};
+  // f8e4m3 has numbers in place of infinities
+  const double largest = r.type == DType::f64 ? std::numeric_limits<double>::max()
+                         : r.type == DType::f8e4m3
+                             ? 448
+                             : std::ldexp(2 - std::ldexp(1.0, -r.mantissa_bits), bias(r));
+  return {std::ldexp(1.0, -r.mantissa_bits - 1), largest, std::ldexp(1.0, 1 - bias(r) - r.mantissa_bits)};
 }
-double least_subnormal(DType type) {
-  const TypeRow& r = row_of(type);
-  return std::ldexp(1.0, 1 - bias(r) - r.mantissa_bits);
+const FloatScale& float_scale(DType type) {
+  static const std::array<FloatScale, dtype_count> scales = [] {
+    std::array<FloatScale, dtype_count> made;
+    for (const TypeRow& r : types) made[size_t(r.type)] = float_scale_of(r);
+    return made;
+  }();
+  LUMINAL_CHECK(row_of(type).floating, "{} has no rounding", row_of(type).name);
+  return scales[size_t(type)];
 }
+
+} // namespace
+
+double unit_roundoff(DType type) { return float_scale(type).roundoff; }
+double largest(DType type) { return float_scale(type).largest; }
+double least_subnormal(DType type) { return float_scale(type).least_subnormal; }
 
 int64_t wrap(DType type, int64_t value) {
   switch (type) {

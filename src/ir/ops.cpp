@@ -79,6 +79,11 @@ template <int N> double corners(double (*f)(F), F x, F e, double out) {
   [](F xs, F es, double out) { return corners<N>([](F x) -> double { return expression; }, xs, es, out); }
 double spread_sum(F, F e, double) { return e[0] + e[1]; }
 double spread_one(F, F e, double) { return e[0]; }
+double spread_product(F x, F e, double out) {
+  if (!std::isfinite(x[0]) || !std::isfinite(x[1]))
+    return corners<2>([](F at) { return at[0] * at[1]; }, x, e, out);
+  return (std::fabs(x[0]) * e[1] + std::fabs(x[1]) * e[0] + e[0] * e[1]) * (1 + 1e-15);
+}
 double spread_div(F x, F e, double out) {
   if (e[0] == 0 && e[1] == 0) return 0;
   if (!(std::fabs(x[1]) > e[1])) return infinity;
@@ -148,7 +153,7 @@ constexpr std::array<OpRow, op_count> table{{
     {.op = Op::mul, .name = "mul", .arity = 2, .signature = S::numeric, .op_class = C::product,
      .f64 = [](F x) { return x[0] * x[1]; },
      .i64 = [](I x, DType) { return wrapping(u(x[0]) * u(x[1])); },
-     .exact = exact2<exact_mul>, .spread = MONOTONE(2, x[0] * x[1]), .ulp = 0.5,
+     .exact = exact2<exact_mul>, .spread = spread_product, .ulp = 0.5,
      .c_float = "({a} * {b})", .c_int = "({t})(({u}){a} * ({u}){b})", .derivative = {"b", "a"},
      .commutative = true, .associative = true, .monoid = "prod", .doc = "a * b"},
     {.op = Op::div, .name = "div", .arity = 2, .signature = S::numeric, .op_class = C::quotient,

@@ -178,12 +178,31 @@ struct Checker::Impl {
     return at->second;
   }
 
+  /// What the interpreter computes for one element, of all stages.
+  double operations_of_one(const Written& out) const {
+    constexpr double of_component = 8; // where states of tuples are combined
+    const auto bound = bound_symbols(problem.cone.symbols, problem.symbols);
+    double all = 0;
+    for (const kernel::Stage& stage : problem.cone.stages) {
+      double points = 1, operations = stage.monoid ? of_component * double(stage.components.size()) : 1;
+      for (const kernel::AxisId a : stage.axes)
+        if (!contains(out.axes, a))
+          points *= double(std::max<int64_t>(1, evaluate(problem.cone.axes[a].extent, bound).value()));
+      kernel::visit_stage(stage, [&](const kernel::Formula&) { operations++; });
+      all += points * operations;
+    }
+    return all;
+  }
+
   std::vector<int64_t> random_elements(size_t w) const {
+    constexpr double fewest = 8;
     std::vector<int64_t> elements;
     std::mt19937_64 random(problem.seed * 77 + w);
     const int64_t count = written[w].count();
-    for (int i = 0; i < options.random_elements && count > 0; i++)
-      elements.push_back(int64_t(random() % uint64_t(count)));
+    const int wanted = options.random_elements;
+    const int most = int(std::clamp(options.interpreted_operations / operations_of_one(written[w]),
+                                    std::min(fewest, double(wanted)), double(wanted)));
+    for (int i = 0; i < most && count > 0; i++) elements.push_back(int64_t(random() % uint64_t(count)));
     return elements;
   }
 

@@ -21,9 +21,10 @@ namespace luminal::search {
 struct CheckOptions {
   int random_elements = 64;
   int most_elements = 1024; ///< step 3, boundary tiles included; of more, evenly chosen ones
-  /// step 3 takes fewer boundary tiles where an element costs much: elements times points of one;
-  /// the random ones are always there
+  /// step 3 takes fewer boundary tiles where an element costs much: elements times points of one
   double interpreted_points = 4e6;
+  /// and fewer random elements, but 8: elements times operations of one (a tenth of a microsecond each)
+  double interpreted_operations = 1e7;
   /// step 1: where two tiles of each kind are more, blocks shrink, then tiles; a larger instance is
   /// run as machine code only
   double shrunken_points = 1e6;
