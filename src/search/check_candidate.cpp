@@ -2,6 +2,7 @@
 #include "search/check_candidate.h"
 #include "base/check.h"
 #include "base/contains.h"
+#include "cone/formula.h"
 #include "loop/loop_interp.h"
 #include <algorithm>
 #include <cmath>

@@ -178,6 +178,11 @@ def run_sample(torch, op, sample, gradients):
     wrong = equal(torch, got, wanted, in_double(torch, call, tensors))
     if gradients and not wrong:
         wrong = equal(torch, got_gradients, wanted_gradients, in_double(torch, call, tensors, upstream))
+    if wrong and op.name == "topk" and not gradients and torch.equal(got[0], wanted[0]):
+        # which of equal elements is taken is nobody's promise
+        dim = sample.args[1] if len(sample.args) > 1 else sample.kwargs.get("dim", -1)
+        taken = got[1] if sample.input.dim() else got[1].reshape(())
+        wrong = None if torch.equal(sample.input.gather(dim, taken), got[0]) else wrong
     if wrong and "empty" in op.name and wrong.find(" wanted") < 0:
         wrong = None  # values that nobody set
     if any("random numbers" in reason for reason in reasons):
