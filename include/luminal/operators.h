@@ -1,12 +1,14 @@
 // luminal/operators.h -- operators between tensors, numbers and dimensions.
 #pragma once
 #include "luminal/tensor.h"
+#include <type_traits>
 
 namespace luminal {
 
 /// Numbers take the dtype of the tensors beside them: a real number beside integers makes f32
-/// (PyTorch's rule), a whole number never widens. Integers are exact to 64 bits. A Dim is a whole
-/// number that may change from step to step.
+/// (PyTorch's rule), a whole number never widens; beside bool it makes i32, but true and false are
+/// bool themselves. Integers are exact to 64 bits. A Dim is a whole number that may change from
+/// step to step.
 struct Operand {
   Operand(const Tensor& t, std::source_location w = std::source_location::current()) : tensor(&t), where(w) {}
   Operand(double v, std::source_location w = std::source_location::current())
@@ -14,13 +16,14 @@ struct Operand {
   Operand(float v, std::source_location w = std::source_location::current()) : Operand(double(v), w) {}
   template <std::integral T>
   Operand(T v, std::source_location w = std::source_location::current())
-      : number(double(v)), whole(int64_t(v)), where(w) {}
+      : truth(std::is_same_v<T, bool>), number(double(v)), whole(int64_t(v)), where(w) {}
   Operand(Dim v, std::source_location w = std::source_location::current())
       : number(v.is_constant() ? double(v.value()) : 0), whole(v), where(w) {}
   const Tensor* tensor = nullptr;
-  bool real = false; ///< a number that is not written as a whole one
-  double number = 0; ///< where there is no tensor (of a large whole number: rounded)
-  Dim whole = 0;     ///< where it is not real: exact
+  bool real = false;  ///< a number that is not written as a whole one
+  bool truth = false; ///< true or false
+  double number = 0;  ///< where there is no tensor (of a large whole number: rounded)
+  Dim whole = 0;      ///< where it is not real: exact
   std::source_location where;
 };
 

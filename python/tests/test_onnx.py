@@ -78,6 +78,14 @@ class Onnx(unittest.TestCase):
         x = np.array([3, -1, -2, -4, -3], "f4").reshape(1, 1, 5, 1)
         np.testing.assert_array_equal(pl.from_onnx(self.path)(x)[0].flatten(), [3, -2])
 
+    def test_what_is_resized_to_nothing_is_empty(self):
+        scales = number(1, 4) + number(2, 1) + part(8, "scales") + part(9, struct.pack("<4f", 1, 1, 0.25, 2))
+        graph = part(1, node("Resize", ["x", "", "scales"], "y")) + part(5, scales)
+        graph += part(11, value_info("x", 1, 1, 3, 2)) + part(12, value_info("y", 1, 1, "h", 4))
+        self.path.write_bytes(number(1, 8) + part(2, "tests") + part(7, graph) + part(8, number(2, 17)))
+        made = pl.from_onnx(self.path)
+        self.assertEqual(made(np.ones((1, 1, 3, 2), "f4"))[0].shape, (1, 1, 0, 4))
+
     def test_sizes_are_fixed_or_bounded(self):
         x = np.ones((4, 3), "f4")
         for options in ({"dims": {"n": 4}}, {"shapes": {"x": [4, 3]}}):

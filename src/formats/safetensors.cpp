@@ -93,6 +93,23 @@ Entry read_entry(const std::string& name, const Json& json, std::string_view fil
   return entry;
 }
 
+/// What a file is whose first eight bytes are no length of a header. Empty: nothing that is known.
+std::string_view other_kind(std::span<const std::byte> bytes) {
+  const std::string_view head = as_text(bytes.first(8));
+  constexpr std::pair<std::string_view, std::string_view> magics[] = {
+      {"GGUF", "a GGUF file"},
+      {"\x93NUMPY", "an array of NumPy (.npy)"},
+      {"PK\x03\x04", "a zip archive (.npz, .pt)"},
+      {"\177ELF", "a program or library (ELF)"},
+      {"\x1f\x8b", "compressed (gzip)"},
+  };
+  for (const auto& [magic, kind] : magics)
+    if (head.starts_with(magic)) return kind;
+  const bool text = std::ranges::all_of(
+      head, [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t'; });
+  return text ? "a text file" : "";
+}
+
 Safetensors read(std::span<const std::byte> bytes, std::string_view file) {
   if (bytes.size() < 8)
     refuse_at(file, 0,
@@ -100,8 +117,11 @@ Safetensors read(std::span<const std::byte> bytes, std::string_view file) {
   uint64_t header_bytes = 0;
   for (int i = 7; i >= 0; --i)
     header_bytes = header_bytes << 8 | std::to_integer<uint64_t>(bytes[static_cast<size_t>(i)]);
-  if (header_bytes > max_header_bytes)
+  if (header_bytes > max_header_bytes) {
+    if (const std::string_view other = other_kind(bytes); !other.empty())
+      refuse_at(file, 0, fmt::format("this is {}, expected a safetensors file", other));
     refuse_at(file, 0, fmt::format("header length {}, expected at most {}", header_bytes, max_header_bytes));
+  }
   if (header_bytes > bytes.size() - 8)
     refuse_at(file, 0,
               fmt::format("header length {}, expected at most the {} bytes that follow", header_bytes,

@@ -119,9 +119,9 @@ DType common_dtype(const std::vector<Operand>& operands) {
     if (operand.tensor)
       type = type ? promote(*type, type_of(*operand.tensor).dtype) : type_of(*operand.tensor).dtype;
     else
-      (operand.real ? real : whole) = true;
+      real |= operand.real, whole |= !operand.real && !operand.truth;
   }
-  if (!type) return real ? DType::f32 : DType::i64;
+  if (!type) return real ? DType::f32 : whole ? DType::i64 : DType::boolean;
   if (whole && type == DType::boolean) type = DType::i32;
   return real && !is_float(*type) ? DType::f32 : *type;
 }

@@ -90,6 +90,13 @@ TEST(Safetensors, RefusesHostileFilesInOneClearLine) {
        "offset 0: header length 9223372036854775808, expected at most 100000000"},
       {"header beyond the end", le<uint64_t>(3) + "{}",
        "offset 0: header length 3, expected at most the 2 bytes that follow"},
+      {"a text", "fn @main(%x: f32[3]) {", "offset 0: this is a text file, expected a safetensors file"},
+      {"an npy array", "\x93NUMPY\x01 ..",
+       "offset 0: this is an array of NumPy (.npy), expected a safetensors"},
+      {"a zip archive", std::string("PK\x03\x04\x14\0\0\0\0", 9),
+       "offset 0: this is a zip archive (.npz, .pt), expected a safetensors file"},
+      {"a GGUF file", std::string("GGUF\x03\0\0\0", 8),
+       "offset 0: this is a GGUF file, expected a safetensors"},
       {"array header", image("[]", ""), "offset 8: header begins with \"[\", expected \"{\""},
       {"not JSON", image("{\"a\":}", ""),
        "offset 13: not JSON: syntax error while parsing value - unexpected '}'; expected '[', '{', or a "

@@ -157,6 +157,19 @@ TEST(Constants, DoublesInBracesAreF32AndInfectNothing) {
   EXPECT_EQ(g.constant({1, 2}, {2}, DType::bf16).dtype(), DType::bf16);
 }
 
+TEST(Constants, TruthValuesBesideBoolAreBool) {
+  Graph g;
+  Tensor x = g.tensor({2}, DType::boolean), n = g.tensor({2}, DType::i8);
+  for (const Tensor& made : {x & true, x | false, x ^ true, true & x, select(x, true, false),
+                             select(x, false, x), equal(x, false)})
+    EXPECT_EQ(made.dtype(), DType::boolean);
+  EXPECT_EQ((n & true).dtype(), DType::i8);
+  EXPECT_EQ((x + true).dtype(), DType::i32);
+  EXPECT_EQ((x & 1).dtype(), DType::i32);
+  EXPECT_EQ(select(x, 1, 0).dtype(), DType::i64);
+  EXPECT_EQ(select(x, 1, false).dtype(), DType::i64);
+}
+
 TEST(Constants, IntegersAreExactTo64Bits) {
   constexpr int64_t odd = 9007199254740993;
   Graph g;

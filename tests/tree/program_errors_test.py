@@ -85,6 +85,7 @@ def modules(refuse, folder):
     wrong = folder / "wrong" / "t.npy"
     refuse("input t has shape [3, 3], the module wants f32[S*2, 3] = [4, 3]", "eval", two, "-i", x, "-i",
            wrong, "--dim", "T=2")
+    refuse(f"{two}: offset 0: this is a text file, expected a safetensors file", "eval", two, "-i", two)
     refuse(f"{t} and {wrong} both have a tensor t", "eval", two, *inputs, "-i", wrong, "--dim", "T=2")
     out = folder / "out.npy"
     refuse(f"{out}: an .npy file holds one array, the module has 3 results", "eval", two, *inputs, "--dim",

@@ -131,8 +131,12 @@ void resize(Node& n, const ResizeOptions& o, const std::vector<int>& axes, const
   if (o.mode != "nearest" && !is_float_type(type)) x = x.cast(DType::f32);
   for (size_t i = 0; i < axes.size(); i++) {
     const AxisSize& a = list[i];
-    if (a.to < 1)
-      n.refuse(fmt::format("makes {} elements along axis {}, at least 1 is expected", a.to, axes[i]));
+    if (a.to < 0 || (a.to > 0 && a.from == 0))
+      n.refuse(fmt::format("makes {} elements of {} along axis {}", a.to, a.from, axes[i]));
+    if (a.to == 0) {
+      x = x.narrow(axes[i], 0, 0);
+      continue;
+    }
     if (a.to == a.from && std::fabs(a.scale - 1) < 1e-9 && a.begin == 0 && a.end == 1) continue;
     x = resize_axis(n, x, axes[i], a, o);
   }
