@@ -14,6 +14,7 @@ from torch._functorch.partitioners import (  # type: ignore[import-not-found, un
 )
 
 from .. import _reports
+from .decompose import foreach_decompositions, mend
 from .executor import Executor
 from .options import Options
 
@@ -44,7 +45,7 @@ def decompositions() -> dict[T, T]:
     for name in KEPT:
         op, overload = name.rsplit(".", 1)
         table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
-    return table
+    return {**table, **foreach_decompositions()}
 
 
 def unchanging() -> set[int]:
@@ -79,6 +80,7 @@ def backend(
     options: typing.Optional[dict[str, T]] = None,
 ) -> T:
     """What torch.compile calls. mode and options: those of torch.compile; see docs/python.md."""
+    mend(module)
     compiler = functools.partial(compile_graph, options=Options.read(mode, options))
     return aot_autograd(
         fw_compiler=compiler,

@@ -106,7 +106,7 @@ def operator(*names: str) -> collections.abc.Callable[[Function], Function]:
 
     def add(function: Function) -> Function:
         for name in names:
-            OPERATORS[name if "." in name.removeprefix("aten.") else name + ".default"] = function
+            OPERATORS[name if name.count(".") > 1 else name + ".default"] = function
         return function
 
     return add

@@ -262,6 +262,12 @@ def lerp(c: C, a: T, b: T, weight: T) -> T:
     )
 
 
+@operator("prims.fma")  # Dynamo writes addcmul_ and lerp_ of optimizers with it
+def fma(c: C, a: T, b: T, added: T) -> T:
+    a, b, added = c.arguments(a, b, added)
+    return a * b + added
+
+
 @operator("aten.xlogy.Tensor", "aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self")
 def xlogy(c: C, a: T, b: T) -> T:
     return pl.xlogy(*c.arguments(a, b))
