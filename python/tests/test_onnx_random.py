@@ -1,5 +1,5 @@
 # python/tests/test_onnx_random.py -- random ONNX graphs beside ONNX Runtime: operators of many kinds, several
-# versions of the operator set, empty and symbolic dimensions, If, Loop and Scan, quantised products.
+# versions of the operator set, empty dimensions, If, Loop and Scan, quantised products.
 # LUMINAL_RANDOM_SEEDS=FIRST:COUNT runs other ones; LUMINAL_RANDOM_FAILURES=FOLDER keeps those that fail.
 import os
 import pathlib
