@@ -34,8 +34,7 @@ enum class Comparison : uint8_t {
   /// the reverse.
   values,
   /// An element of an input is NaN: where it makes what was written NaN, it makes every term NaN, and no
-  /// other element. And where many are infinite or NaN: an element of what was written that they do not
-  /// change stays finite in every term.
+  /// other element.
   not_numbers,
 };
 

@@ -506,44 +506,6 @@ fn @main(%x: f32[5, 3], %n: i64[5], %w: f32[3, 2]) {
   %average = get %uf, 0
   return o = %o, average = %average
 })"},
-    {"rows that a mask hides whole", R"(
-fn @main(%x: f32[5, 3], %a: f32[5], %b: f32[5, 3], %n: i64[5]) {
-  %k = iota i64 [i: 5, k: 3] -> k
-  %nv = view %n [i: 5, k: 3] -> [i]
-  %some = lt %k, %nv
-  %zero = const f32 0
-  %zv = view %zero [i: 5, k: 3] -> []
-  %av = view %a [i: 5, k: 3] -> [i]
-  %ab = mul %av, %b
-  %t = select %some, %ab, %zv
-  %tf = fold [i: 5, k: 3] over [k] { sum %t[i, k] }
-  %flat = get %tf, 0
-  %before = iota bool [i: 5, k: 3] -> k < i
-  %u = select %before, %ab, %zv
-  %uf = fold [i: 5, k: 3] over [k] { sum %u[i, k] }
-  %placed = get %uf, 0
-  %mf = fold [i: 5, k: 3] over [k] { max %x[i, k] }
-  %m = get %mf, 0
-  %mv = view %m [i: 5, k: 3] -> [i]
-  %d = sub %x, %mv
-  %e = exp %d
-  %ef = fold [i: 5, k: 3] over [k] { sum %e[i, k] }
-  %l = get %ef, 0
-  %lv = view %l [i: 5, k: 3] -> [i]
-  %w = div %e, %lv
-  %wb = mul %w, %b
-  %v = select %some, %wb, %zv
-  %vf = fold [i: 5, k: 3] over [k] { sum %v[i, k] }
-  %deep = get %vf, 0
-  %y = mul %ab, %x
-  %rest = sub %av, %av
-  %is = eq %rest, %zv
-  %both = bit_and %is, %some
-  %z = select %both, %y, %zv
-  %zf = fold [i: 5, k: 3] over [k] { sum %z[i, k] }
-  %finite = get %zf, 0
-  return flat = %flat, placed = %placed, deep = %deep, finite = %finite
-})"},
 };
 
 } // namespace
