@@ -32,9 +32,9 @@ void refuse_what_is_missing(const Json& json) {
   for (const std::string_view field : split(fields_not_supported, ' ')) {
     const std::string name(field);
     const Json* value = find(json, name.c_str());
-    if (value == nullptr || *value == false || *value == 0 || *value == "" ||
-        (value->is_structured() && value->empty()))
-      continue;
+    if (value == nullptr || *value == false || *value == 0) continue;
+    if (value->is_string() && value->get_ref<const std::string&>().empty()) continue;
+    if (value->is_structured() && value->empty()) continue;
     if ((name == "best_of" && *value == 1) || (name == "modalities" && *value == Json::array({"text"})))
       continue;
     refuse(name, fmt::format("{} is not supported", name));
