@@ -326,12 +326,12 @@ std::vector<double> combine(const Monoid& m, const std::vector<double>& a, const
     const MonoidComponent& part = m.components()[size_t(i)];
     left[0] = a[size_t(i)];
     right[0] = b[size_t(i)];
-    left[size_t(1 + 2 * i)] = a[size_t(i)];
-    right[size_t(1 + 2 * i)] = b[size_t(i)];
+    left[1 + 2 * size_t(i)] = a[size_t(i)];
+    right[1 + 2 * size_t(i)] = b[size_t(i)];
     const double x[] = {evaluate_f64(part.transform, left.data()),
                         evaluate_f64(part.transform, right.data())};
     c.push_back(row(part.op).f64(x));
-    left[size_t(2 + 2 * i)] = right[size_t(2 + 2 * i)] = c.back();
+    left[2 + 2 * size_t(i)] = right[2 + 2 * size_t(i)] = c.back();
   }
   return c;
 }
