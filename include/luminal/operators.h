@@ -22,7 +22,7 @@ struct Operand {
   const Tensor* tensor = nullptr;
   bool real = false;  ///< a number that is not written as a whole one
   bool truth = false; ///< true or false
-  double number = 0;  ///< where there is no tensor (of a large whole number: rounded)
+  double number = 0;  ///< of an operand that is not a tensor (of a large whole number: rounded)
   Dim whole = 0;      ///< where it is not real: exact
   std::source_location where;
 };

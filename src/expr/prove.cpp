@@ -16,7 +16,7 @@ namespace {
 // Every fact is a sum that is never positive.
 using Facts = std::vector<Sum>;
 
-constexpr int max_steps = 400; // sums looked at in one proof: one that fails takes some 100 microseconds
+constexpr int max_steps = 400; // sums looked at in one proof: all of them take some million instructions
 constexpr int max_depth_of_proof = 5;
 constexpr size_t max_terms = 24;
 

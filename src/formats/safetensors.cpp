@@ -93,7 +93,7 @@ Entry read_entry(const std::string& name, const Json& json, std::string_view fil
   return entry;
 }
 
-/// What a file is whose first eight bytes are no length of a header. Empty: nothing that is known.
+/// What a file is whose first eight bytes do not hold the length of a header. Empty: an unknown kind.
 std::string_view other_kind(std::span<const std::byte> bytes) {
   const std::string_view head = as_text(bytes.first(8));
   constexpr std::pair<std::string_view, std::string_view> magics[] = {

@@ -42,7 +42,7 @@ public:
   };
   /// A text that begins with these tokens, in a free slot: that whose tokens of before agree the longest,
   /// which then are not computed again. What another text has in common with it is copied, and waited for
-  /// where that one is being read still. Throws Error where there is no room, or the tokens do not fit.
+  /// where that one is being read still. Throws Error where all places are taken, or the tokens do not fit.
   Id start(std::vector<int32_t> prompt, How how);
   /// One step: gives the new token of every text that has got one, and several in their order where the
   /// draft's were accepted, of each text as many as were. Texts whose prompt is longer than a step get none
