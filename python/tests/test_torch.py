@@ -299,6 +299,17 @@ class Training(Case):
 
         self.check(mean, torch.randn(6, 5), torch.tensor([0.0, 1, 2, 0, 3, 0]), torch.randn(5, 4))
 
+    def test_infinities_that_are_hidden(self):
+        def finite(a, b):
+            return torch.where(torch.isfinite(a)[:, None], a[:, None] * b, 0).sum(1)
+
+        def masked(a, b, m):
+            return torch.where(m, a[:, None] * b, 0).sum(1)
+
+        a, b = torch.tensor([1.0, float("inf"), 2, float("nan")]), torch.randn(4, 40)
+        self.check(finite, a, b)
+        self.check(masked, a, b, (torch.rand(4, 40) > 0.5) & torch.isfinite(a)[:, None])
+
     def test_random_numbers_are_pytorchs(self):
         f = lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x) * torch.randn(
             4

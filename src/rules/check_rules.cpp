@@ -44,6 +44,26 @@ Bindings with_nan(const RuleCase& test, uint64_t draw) {
   return out;
 }
 
+/// The case with about half of the elements of an input infinite or NaN.
+Bindings with_infinities(const RuleCase& test, uint64_t draw) {
+  Bindings out = test.bindings;
+  const double inf = std::numeric_limits<double>::infinity();
+  const double some[] = {inf, -inf, std::numeric_limits<double>::quiet_NaN()};
+  uint64_t drawn = hash64(test.name, draw);
+  const uint64_t floats = uint64_t(std::ranges::count_if(out.inputs, [](const auto& input) {
+    return is_float(input.second.dtype) && input.second.count() > 0;
+  }));
+  uint64_t at = floats ? drawn % floats : 0;
+  for (auto& [name, tensor] : out.inputs) {
+    if (!is_float(tensor.dtype) || tensor.count() == 0 || at-- != 0) continue;
+    for (int64_t k = 0; k < tensor.count(); ++k) {
+      drawn = hash64(test.name, drawn);
+      if (drawn % 2 == 0) store_f64(tensor.dtype, tensor.data.data(), k, some[drawn / 2 % 3]);
+    }
+  }
+  return out;
+}
+
 /// Results of a module by name; those that are one node are computed once.
 class Values {
 public:
@@ -99,20 +119,21 @@ public:
     if (comparison_ == Comparison::values)
       compare(module, choice, pairs);
     else
-      compare_nan(module, choice, pairs);
+      compare_special(module, choice, pairs);
     return std::move(out_);
   }
 
 private:
   /// What is written once in a class against the terms that rules made.
-  void compare_nan(const Module& module, const Choice& choice, const std::vector<TermPair>& pairs) {
+  void compare_special(const Module& module, const Choice& choice, const std::vector<TermPair>& pairs) {
     constexpr uint64_t draws = 3;
     std::map<ClassId, size_t> written;
     for (const TermPair& pair : pairs) written[pair.of] += is_written(pair.row);
     Values usual(module, case_.bindings, InterpMode::f64);
     for (uint64_t draw = 0; draw < draws; ++draw) {
-      const Bindings one_nan = with_nan(case_, draw);
-      Values special(module, one_nan, InterpMode::f64);
+      const Bindings bindings =
+          comparison_ == Comparison::infinities ? with_infinities(case_, draw) : with_nan(case_, draw);
+      Values special(module, bindings, InterpMode::f64);
       for (size_t k = 0; k < pairs.size() && !out_.wrong; ++k) {
         const TermPair& pair = pairs[k];
         const bool chosen = is_written(choice.rows[pair.of]);
@@ -120,22 +141,29 @@ private:
         const std::string a = fmt::format("{}{}", chosen ? "chosen" : "other", k),
                           b = fmt::format("{}{}", chosen ? "other" : "chosen", k);
         if (is_float(module.entry()[usual.node(a)].type().dtype))
-          compare_nan(pair, {&usual.of(a), &usual.of(b), &special.of(a), &special.of(b)});
+          compare_special(pair, {&usual.of(a), &usual.of(b), &special.of(a), &special.of(b)});
       }
     }
   }
-  /// Values of what is written and of another term, without the NaN and with it.
-  void compare_nan(const TermPair& pair, const std::array<const std::vector<InterpValue>*, 4>& values) {
-    const auto& [x, y, x_nan, y_nan] = values;
+  /// Values of what is written and of another term, with the usual inputs and with special ones.
+  void compare_special(const TermPair& pair, const std::array<const std::vector<InterpValue>*, 4>& values) {
+    const auto& [x, y, x_special, y_special] = values;
     ++out_.terms;
-    for (size_t i = 0; i < x->size(); ++i) {
+    for (size_t i = 0; i < x->size() && !out_.wrong; ++i) {
       const auto nan = [i](const auto* of) { return std::isnan((*of)[i].value); };
-      const bool lost = !nan(x) && nan(x_nan) && !nan(y_nan);
-      const bool made = !nan(y) && nan(y_nan) && !nan(x_nan);
-      if (!lost && !made) continue;
-      out_.wrong = fmt::format("element {}: a NaN of an input {}: {}", i,
-                               lost ? "is lost" : "reaches what does not depend on it", describe(pair));
-      return;
+      const auto finite = [i](const auto* of) { return std::isfinite((*of)[i].value); };
+      const auto wrong = [&](const char* what) {
+        out_.wrong = fmt::format("element {}: {}: {}", i, what, describe(pair));
+      };
+      if (comparison_ == Comparison::infinities) {
+        const bool same = finite(x) && (*x)[i].value == (*x_special)[i].value;
+        if (same && finite(y) && !finite(y_special))
+          wrong("NaN and infinities of an input reach what does not depend on them");
+      } else if (!nan(x) && nan(x_special) && !nan(y_special)) {
+        wrong("a NaN of an input is lost");
+      } else if (!nan(y) && nan(y_special) && !nan(x_special)) {
+        wrong("a NaN of an input reaches what does not depend on it");
+      }
     }
   }
   void compare(const Module& module, const Choice& choice, const std::vector<TermPair>& pairs) {

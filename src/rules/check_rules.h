@@ -36,6 +36,9 @@ enum class Comparison : uint8_t {
   /// An element of an input is NaN: where it makes what was written NaN, it makes every term NaN, and no
   /// other element.
   not_numbers,
+  /// Many elements of an input are infinite or NaN: an element of what was written that they do not change
+  /// stays finite in every term.
+  infinities,
 };
 
 /// Saturates the case and compares all terms.

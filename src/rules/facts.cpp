@@ -311,7 +311,7 @@ Info FactMaker::leaf(Value v) const {
   out.axes = leaf.form.set();
   out.dtype = leaf.dtype;
   out.fixed = leaf.fixed;
-  out.finite = true;
+  out.finite = !is_float(leaf.dtype);
   return out;
 }
 Info FactMaker::number(Value v) const {

@@ -24,8 +24,8 @@ struct Info {
   AxisSet axes; ///< it varies with no other
   DType dtype = DType::f32;
   bool fixed = true; ///< made of weights, constants and positions: known when the program is loaded
-  /// No element is NaN or infinite where the inputs of the region have none, overflows aside: it is not made
-  /// of infinite constants, and divides by nothing that may be 0.
+  /// No element is NaN or infinite, overflows aside: it is made of integers and finite constants, and divides
+  /// by nothing that may be 0. What the region reads may hold infinities.
   bool finite = false;
   /// Every value lies between them, NaN aside. They are -inf, -1, 0, `above_zero` (low only), 1 or inf: so
   /// few that facts come to an end.

@@ -37,7 +37,7 @@ constexpr GuardInfo guards[] = {
     {"floating", "Info", proves, "its type is a floating one"},
     {"not-negative", "Info", proves, "it is 0 or more, or NaN"},
     {"positive", "Info", proves, "it is more than 0, or NaN"},
-    {"finite", "Info", proves, "no element is NaN or infinite where the inputs have none, overflows aside"},
+    {"finite", "Info", proves, "no element is NaN or infinite, overflows aside, whatever the inputs hold"},
     {"wide", "Info", proves, "its type is f32 or f64"},
     {"untouched", "Info Place", proves, "it varies with no axis that the place moves"},
     {"tiles-pay", "Place Axes Info Info", chooses,

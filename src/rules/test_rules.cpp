@@ -51,8 +51,8 @@ public:
     try_all(highest, options_.random, Comparison::values);
     if (exact && out_.wrong.empty())
       try_all(NumericClass::exact, options_.random * 4 / 5, Comparison::values);
-    if (out_.wrong.empty())
-      try_all(std::min(highest, NumericClass::range), options_.random / 2, Comparison::not_numbers);
+    for (const Comparison special : {Comparison::not_numbers, Comparison::infinities})
+      if (out_.wrong.empty()) try_all(std::min(highest, NumericClass::range), options_.random / 2, special);
     for (const RuleTestReport::Rule& r : out_.rules)
       if (r.matches == 0) out_.unmet.push_back(r.entry.name);
     return std::move(out_);

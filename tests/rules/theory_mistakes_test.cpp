@@ -93,12 +93,30 @@ const std::vector<Mistake>& mistakes() {
   return all;
 }
 
+/// Those that only infinities show.
+const std::vector<Mistake>& mistakes_with_infinities() {
+  static const std::vector<Mistake> all{
+      {"a factor leaves a mask that may hide it whole",
+       {{"(fac k y a b) (finite (info a)))", "(fac k y a b))"}}},
+      {"a factor leaves a condition that may hold nowhere",
+       {{"(= c (Index n)) (holds-for-some n k)\n       (bound (info c) k))", "(bound (info c) k))"}}},
+      {"a statistic leaves a mask that may hide it whole",
+       {{"(fac k x (Select (Lt z (Get 0 (Fold m k (vec-of (Select c (Const q) z))))) a z) (Select c b z))",
+         "(fac k x a (Select c b z))"}}},
+  };
+  return all;
+}
+
+/// A factor that leaves a sum may be 1 / 0 where another mask hides the sum.
+const Mistake hidden_quotient{"a factor leaves a mask that hides the whole sum",
+                              {{"(bound (info c) k) (deep (info a) k)", "(deep (info a) k)"}}};
+
 /// The first case that shows a difference.
-std::string seen_by(const Mistake& mistake) {
+std::string seen_by(const Mistake& mistake, rules::Comparison comparison = rules::Comparison::values) {
   rules::RegionTerms terms({.replaced = mistake.changes});
   const auto fails = [&](const rules::RuleCase& test) {
     try {
-      return rules::check_rules(terms, test).wrong.has_value();
+      return rules::check_rules(terms, test, comparison).wrong.has_value();
     } catch (const std::exception&) { // terms that cannot be: types that differ, axes that are not there
       return true;
     }
@@ -117,6 +135,11 @@ TEST_P(TheoryMistakes, AreSeen) {
   for (size_t k = GetParam(); k < mistakes().size(); k += 4)
     EXPECT_NE(seen_by(mistakes()[k]), "") << mistakes()[k].what;
 }
+TEST(TheoryMistakesOfMasks, AreSeen) {
+  for (const Mistake& m : mistakes_with_infinities())
+    EXPECT_NE(seen_by(m, rules::Comparison::infinities), "") << m.what;
+}
+TEST(TheoryMistakesOfMasks, QuotientsThatAreHidden) { EXPECT_NE(seen_by(hidden_quotient), ""); }
 INSTANTIATE_TEST_SUITE_P(Parts, TheoryMistakes, testing::Range<size_t>(0, 4));
 
 } // namespace
