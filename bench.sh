@@ -6,6 +6,7 @@
 #   ./bench.sh NAME [--json FILE]  runs bench/NAME.cpp (or NAME_bench.cpp); other arguments go to the program
 #   ./bench.sh kernelbench         KernelBench's problems through torch.compile (bench/kernelbench.py)
 #   ./bench.sh models              whole networks for images and texts (bench/models.py)
+#   ./bench.sh serve               the server beside llama-server (bench/serve.py)
 #   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime,
 #                                  OpenVINO, llama.cpp; and the packages of OpenBLAS and oneDNN
 #                                  (tools/setup.sh --peers). What cannot be had is named
@@ -20,7 +21,7 @@ names() {
     name=${name%.*}
     echo "${name%_bench}"
   done | sort -u
-  printf '%s\n' kernelbench models
+  printf '%s\n' kernelbench models serve
 }
 
 peers="${XDG_CACHE_HOME:-$HOME/.cache}/luminal/peers"
@@ -70,7 +71,7 @@ llama_cpp() {
   jobs=$(luminal_jobs)
   cmake -S "$luminal_root/bench/peers" -B "$peers/llama/build" -G Ninja \
     -DCMAKE_BUILD_TYPE=Release "-DLLAMA_CPP=$sources" &&
-    cmake --build "$peers/llama/build" -j "$jobs" --target llama_peer llama-bench
+    cmake --build "$peers/llama/build" -j "$jobs" --target llama_peer llama-bench llama-server
 }
 # A library that benchmarks load: there under one of these names.
 shared_library() {
@@ -130,6 +131,10 @@ fi
 export LUMINAL_PEERS_PYTHON="${LUMINAL_PEERS_PYTHON:-$peers/bin/python}"
 export LUMINAL_PEERS_LLAMA="${LUMINAL_PEERS_LLAMA:-$peers/llama/build/bin/llama_peer}"
 luminal_setup
+if [ "$name" = serve ]; then
+  luminal_build release luminal
+  exec "$LUMINAL_PEERS_PYTHON" "$luminal_root/bench/serve.py" "$@"
+fi
 if [ "$name" = kernelbench ] || [ "$name" = models ]; then # in Python, in the peers' environment
   luminal_python_env release
   luminal_build release luminal_core

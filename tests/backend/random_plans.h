@@ -10,6 +10,7 @@
 #include "random_networks.h"
 #include "random_partitions.h"
 #include "random_regions.h"
+#include "rules/rule_book.h"
 #include "tensor/effects.h"
 #include <csignal>
 #include <cstdlib>
@@ -26,10 +27,12 @@ using testing_ir::RandomModule;
 using testing_ir::RandomModuleOptions;
 
 /// How a module is compiled. partition: drawn with this seed, of the terms as they stand; its texts
-/// go to `partitions`. regions: terms and boundaries of each region are drawn with this seed.
+/// go to `partitions`. regions: terms and boundaries of each region are drawn with this seed. forbidden: a
+/// rule that takes no part.
 struct Drawn {
   int threads = 1;
   std::optional<uint64_t> regions = {};
+  std::optional<std::string> forbidden = {};
   std::optional<uint64_t> partition = {};
   std::string* partitions = nullptr;
   /// The terms as they stand are compared, and those that the search over regions finds, each with what
@@ -93,13 +96,12 @@ inline std::optional<std::string> wrong_results(const Failing& f, runtime::Conte
 }
 
 /// The terms that the search over regions finds.
-inline Module searched_terms(const Module& module, int threads) {
+inline Module searched_terms(const Module& module, int threads, compile::RuleOptions rules) {
   Module own = module;
   passes::defaults().run(own);
   const compile::Options options = compile::Options::host(threads);
   compile::KernelPlanner planner(
       {.limits = options.limits, .target = options.target, .profile = options.profile});
-  compile::RuleOptions rules;
   rules.files = false;
   compile::PlanBuilder builder(own, planner, {}, rules);
   if (const auto plan = builder.build(); !plan) throw Error(plan.error());
@@ -151,7 +153,12 @@ inline std::optional<std::string> differs_by_workers(const Failing& f, const Dra
 
 /// Two steps: the second one begins with the states that the first one left.
 inline std::optional<std::string> wrong(const Failing& f, const Drawn& how, Counts& counts) {
-  compile::RuleOptions rules = how.regions ? random_regions(*how.regions) : compile::RuleOptions();
+  const auto search = [&how] {
+    compile::RuleOptions rules = how.regions ? random_regions(*how.regions) : compile::RuleOptions();
+    if (how.forbidden) rules.choice.forbidden = {*how.forbidden};
+    return rules;
+  };
+  compile::RuleOptions rules = search();
   rules.on = !how.as_written;
   Running running(f.module, how.threads, 0, how.partition ? passes::none() : passes::defaults(),
                   how.partition ? random_partitioner(*how.partition, how.partitions) : compile::Partitioner(),
@@ -159,9 +166,9 @@ inline std::optional<std::string> wrong(const Failing& f, const Drawn& how, Coun
   auto context = running.start(f.module, f.bindings, {.host = run_host_effect});
   if (auto text = wrong_results(f, *context, counts)) return text;
   if (how.as_written) {
-    const Failing found{searched_terms(f.module, how.threads), f.bindings};
+    const Failing found{searched_terms(f.module, how.threads, search()), f.bindings};
     if (auto text = differs_in_doubles(f, found)) return text;
-    Running searched(f.module, how.threads);
+    Running searched(f.module, how.threads, 0, passes::defaults(), {}, search());
     auto other = searched.start(f.module, f.bindings, {.host = run_host_effect});
     if (auto text = wrong_results(found, *other, counts)) return "of the terms that were found: " + *text;
   }
@@ -210,9 +217,6 @@ struct Shared {
   char partitions[3000]; // of the failure
 };
 
-/// Makes the module of a seed; which: of its two sizes; exact: without rounding, where that can be had.
-using Draw = Failing (*)(uint64_t seed, int which, bool exact);
-
 /// Runs f in a child; false where it was killed or ended otherwise than by itself.
 template <class F> bool in_child(Shared* shared, int seconds, F f) {
   const pid_t child = fork();
@@ -240,7 +244,7 @@ inline Failing module_of(uint64_t seed, int which, bool exact) {
   return {g.module, g.bindings(which)};
 }
 
-inline Failing network_of(uint64_t seed, int which, bool) {
+inline Failing network_of(uint64_t seed, int which) {
   const RandomNetwork network(seed);
   return {network.module, network.bindings(which)};
 }
@@ -294,11 +298,36 @@ inline void save(uint64_t seed, const Failing& failing, const std::string& parti
   (void)save_safetensors(path + ".safetensors", views);
 }
 
+/// What is drawn beside random terms, or random networks.
+enum class Trial : uint8_t {
+  terms,
+  partitions,      ///< of terms
+  regions,         ///< of terms: what each region becomes
+  networks,        ///< by what the search over regions finds
+  network_regions, ///< what each region becomes
+  fewer_rules,     ///< networks by what the search finds without one rule, another one for each seed
+};
+
+/// Names of the rules, in their order.
+inline const std::vector<std::string>& rule_names() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> names;
+    rules::RegionTerms terms({.numeric = egraph::NumericClass::approximate});
+    for (const rules::RuleEntry& e : rules::rule_entries(terms))
+      if (e.named && e.numeric != egraph::NumericClass::approximate) names.push_back(e.name);
+    return names;
+  }();
+  return all;
+}
+
 /// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable
-/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set. partitions: drawn as well. regions: terms
-/// and boundaries of regions are. draw: random terms, or networks.
-inline void check_random_plans(uint64_t first, uint64_t count, bool partitions = false, bool regions = false,
-                               Draw draw = module_of) {
+/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set.
+inline void check_random_plans(uint64_t first, uint64_t count, Trial trial = Trial::terms) {
+  const bool terms = trial <= Trial::regions;
+  // which: of two sizes; exact: without rounding, where that can be had
+  const auto draw = [&](uint64_t seed, int which, bool exact) {
+    return terms ? module_of(seed, which, exact) : network_of(seed, which);
+  };
   if (const char* other = std::getenv("LUMINAL_RANDOM_SEEDS")) {
     char* end = nullptr;
     first = std::strtoull(other, &end, 10);
@@ -311,9 +340,10 @@ inline void check_random_plans(uint64_t first, uint64_t count, bool partitions =
   const auto drawn = [&](uint64_t s) {
     Drawn how;
     how.threads = 1 + int(s / 2 % 2);
-    if (partitions) how.partition = s;
-    if (regions) how.regions = s;
-    how.as_written = draw == network_of;
+    if (trial == Trial::partitions) how.partition = s;
+    if (trial == Trial::regions || trial == Trial::network_regions) how.regions = s;
+    if (trial == Trial::fewer_rules) how.forbidden = rule_names()[s % rule_names().size()];
+    how.as_written = !terms;
     return how;
   };
   int failures = 0;
@@ -387,7 +417,7 @@ inline void check_random_plans(uint64_t first, uint64_t count, bool partitions =
   if (failures == 0 && count > 20) {
     EXPECT_LT(shared->counts.unbounded * 10, shared->counts.compared) << "elements without a bound are few";
   }
-  if (partitions && count > 20) {
+  if (trial == Trial::partitions && count > 20) {
     EXPECT_LT(shared->counts.refused * 10, int64_t(count)) << "refused partitions are few";
   }
   fmt::print("{} seeds from {}: {} elements compared, {} without a bound, {} partitions refused\n", count,

@@ -5,20 +5,21 @@
 
 namespace luminal {
 namespace {
-using testing_plans::check_random_plans;
+using testing_plans::check_random_plans, testing_plans::Trial;
 
 TEST(RandomPlans, Seeds0To40) { check_random_plans(0, 40); }
 TEST(RandomPlans, Seeds40To80) { check_random_plans(40, 40); }
 /// Any legal set of stored values, in any legal groups, gives the same results.
-TEST(RandomPlans, PartitionsOfSeeds0To40) { check_random_plans(0, 40, true); }
+TEST(RandomPlans, PartitionsOfSeeds0To40) { check_random_plans(0, 40, Trial::partitions); }
 
 /// Any terms and boundaries that the search over regions could choose do, too.
-TEST(RandomPlans, RegionsOfSeeds0To40) { check_random_plans(0, 40, false, true); }
+TEST(RandomPlans, RegionsOfSeeds0To40) { check_random_plans(0, 40, Trial::regions); }
 
 /// Networks as programs write them.
-TEST(RandomPlans, NetworksOfSeeds0To40) {
-  check_random_plans(0, 40, false, false, testing_plans::network_of);
-}
+TEST(RandomPlans, NetworksOfSeeds0To40) { check_random_plans(0, 40, Trial::networks); }
+TEST(RandomPlans, NetworkRegionsOfSeeds0To20) { check_random_plans(0, 20, Trial::network_regions); }
+/// Rules stand on their own: what is found without one of them is right.
+TEST(RandomPlans, FewerRulesOfSeeds0To20) { check_random_plans(0, 20, Trial::fewer_rules); }
 
 /// What is saved of a failure is the same program with the same values, in types that files hold.
 TEST(RandomPlans, InputsOf4BitsAreSavedAsBytes) {

@@ -5,16 +5,20 @@
 namespace luminal {
 namespace {
 
+using testing_plans::Trial;
+
 class RandomPlans : public testing::TestWithParam<int> {};
 
-TEST_P(RandomPlans, Thousand) { testing_plans::check_random_plans(uint64_t(GetParam()) * 1000, 1000); }
-TEST_P(RandomPlans, ThousandPartitions) {
-  testing_plans::check_random_plans(uint64_t(GetParam()) * 1000, 1000, true);
+void check_thousand(int part, Trial trial) {
+  testing_plans::check_random_plans(uint64_t(part) * 1000, 1000, trial);
 }
-TEST_P(RandomPlans, ThousandNetworks) {
-  testing_plans::check_random_plans(uint64_t(GetParam()) * 1000, 1000, false, false,
-                                    testing_plans::network_of);
-}
+
+TEST_P(RandomPlans, Thousand) { check_thousand(GetParam(), Trial::terms); }
+TEST_P(RandomPlans, ThousandPartitions) { check_thousand(GetParam(), Trial::partitions); }
+TEST_P(RandomPlans, ThousandRegions) { check_thousand(GetParam(), Trial::regions); }
+TEST_P(RandomPlans, ThousandNetworks) { check_thousand(GetParam(), Trial::networks); }
+TEST_P(RandomPlans, ThousandNetworkRegions) { check_thousand(GetParam(), Trial::network_regions); }
+TEST_P(RandomPlans, ThousandNetworksByFewerRules) { check_thousand(GetParam(), Trial::fewer_rules); }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, testing::Range(0, 20));
 
