@@ -76,6 +76,7 @@ AxisUse use_along(const Nests& nests, StageId stage, Expr symbol) {
     Step step = irregular(c.index) ? Step::irregular : step_of(nests.cone, c.out, at(c.index), symbol);
     if (step == Step::near) step = Step::strided;
     count(step);
+    use.far_stores += step == Step::strided;
     use.store_contiguous |= step == Step::contiguous;
   }
   return use;

@@ -22,7 +22,8 @@ std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& ind
 
 struct AxisUse {
   int none = 0, contiguous = 0, near = 0, strided = 0,
-      irregular = 0; // loads; of stores, near ones count as strided
+      irregular = 0;  // loads; of stores, near ones count as strided
+  int far_stores = 0; // of those that are strided
   bool store_contiguous = false;
   bool rows = false; // stores, several of one value, are contiguous in each trip: in_rows()
   int score() const {

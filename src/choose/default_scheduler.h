@@ -180,6 +180,7 @@ private:
   void split_panels(StageId s);
   void merge_neighbours(StageId s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(StageId s, const std::vector<std::string>& common);
+  std::optional<std::string> lanes_apart(StageId s, const std::vector<std::string>& common);
   bool deinterleaved(StageId s, const std::vector<std::string>& common);
   bool uneven_blocks(StageId s, const std::vector<std::string>& common);
   bool few_rows_transposed(StageId s, const std::vector<std::string>& common);

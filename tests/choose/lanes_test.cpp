@@ -44,6 +44,59 @@ TEST(Lanes, GoAlongTheBlocksOfRandomWords) {
   EXPECT_THAT(dropped(768, "4*(i*768 + j)"), Not(HasSubstr("unroll"))) << "a block for each element";
 }
 
+/// A sum of many elements is stored once: images with few channels, these innermost.
+TEST(Lanes, OfASumThatIsStoredApart) {
+  const auto product = [](int64_t columns, int64_t deep) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[8, {1}, 64], %w: f32[{0}, {1}]) {{
+  %a = view %x [n: 8, i: 64, o: {0}, c: {1}] -> [n, c, i]
+  %b = view %w [n: 8, i: 64, o: {0}, c: {1}] -> [o, c]
+  %p = mul %a, %b
+  %f = fold [n: 8, i: 64, o: {0}, c: {1}] over [c] {{ sum %p[n, i, o, c] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                   columns, deep));
+  };
+  EXPECT_THAT(product(3, 48), HasSubstr("vector f i."));
+  EXPECT_THAT(product(5, 48), HasSubstr("vector f i."));
+}
+
+/// Nothing is contiguous in both: functions are computed in lanes all the same, copies are not.
+TEST(Lanes, OfFunctionsOfElementsThatLieApart) {
+  const auto turned = [](const char* op) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[5000, 7]) {{
+  %a = view %x [i: 7, j: 5000] -> [j, i]
+  %y = {} %a
+  return y = %y
+}}
+)",
+                                   op));
+  };
+  EXPECT_THAT(turned("gelu"), HasSubstr("vector y j.i"));
+  EXPECT_THAT(turned("neg"), Not(HasSubstr("vector")));
+}
+
+/// Parts by turns, to which something is added that lies across the rows.
+TEST(Lanes, OfPartsByTurnsBesideFewColumns) {
+  const auto by_turns = [](const char* second) {
+    return schedule_of(fmt::format(R"(fn @term(%a: f32[32, 20], %b: f32[32, 20], %c: f32[20, 32]) {{
+  %x = view %a [i: 32, j: 40] -> [i, j // 2] where j % 2 == 0 fill 0
+  %y = view %b [i: 32, j: 40] -> [i, j // 2] where j % 2 == 1 fill 0
+  %z = view %c [i: 32, j: 40] -> [j // 2, i] where j % 2 == 1 fill 0
+  %u = view {} where j % 2 == 1 fill 0
+  %s = add %x, %y
+  %t = add %z, %u
+  %r = add %s, %t
+  return r = %r
+}}
+)",
+                                   second));
+  };
+  EXPECT_THAT(by_turns("%b [i: 32, j: 40] -> [i, j // 2]"), HasSubstr("vector r j.o"));
+  EXPECT_THAT(by_turns("%c [i: 32, j: 40] -> [j // 2, 31 - i]"), Not(HasSubstr("vector r j.o")));
+}
+
 /// The gradient of a depthwise convolution's weights: sums over images that are read in steps.
 std::string weights_of_depthwise(int64_t stride, int64_t size) {
   return schedule_of(fmt::format(
