@@ -131,8 +131,8 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
     }
     if (st.monoid && reduces) fits = false;
     AxisUse use = use_along(nests_, s, l.symbol);
-    // (A sum is stored once, wherever, and adds many elements before.)
-    const int strided = use.strided - (has_fold(st) && !reduces ? use.far_stores : 0);
+    // (A sum is finished and stored once, wherever, and adds many elements before.)
+    const int strided = use.strided - (has_fold(st) && !reduces ? use.strided_after : 0);
     if (!fits || strided + use.irregular > 0 || use.contiguous + (use.rows ? use.near : 0) == 0) continue;
     // A sum whose operands lie a few elements apart has its lanes there where nothing else has them.
     const bool last = use.near > 0 && reduces;
@@ -148,27 +148,6 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
   if (!best && sum) legal.push_back(int64_t(*(best = sum)));
   if (!best) return {};
   return nest(s).loops[size_t(ask(s, "lanes", int64_t(*best), legal))].name;
-}
-
-/// Of a map that computes functions, where nothing lies along a loop as lanes want it: these are worth more
-/// than what it takes to put a vector together from elements that lie apart.
-std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::vector<std::string>& common) {
-  const Stage& st = stage(s);
-  if (has_fold(st) || st.scan_axis || !st.ordered.empty()) return {};
-  bool slow = false;
-  visit_stage(st, [&](const Formula& f) { slow |= transcendental(f); });
-  if (!slow) return {};
-  const StageLoop* best = nullptr;
-  int best_score = 0;
-  for (const StageLoop& l : nest(s).loops) {
-    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name)) continue;
-    const AxisUse use = use_along(nests_, s, l.symbol);
-    if (use.irregular > 0 || (best && use.score() <= best_score)) continue;
-    best = &l;
-    best_score = use.score();
-  }
-  if (!best || !ask(s, "lanes_apart", 1, {0, 1})) return {};
-  return best->name;
 }
 
 /// The loop, or the inner part of it that fills the lanes of so many vectors.
@@ -437,6 +416,7 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
                  uneven_blocks(s, common)))
     return;
   if (!lanes) lanes = lanes_apart(s, common);
+  if (!lanes && lines_at_once(s, common)) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is distributed in pieces of some kilobytes.

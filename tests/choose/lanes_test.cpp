@@ -77,6 +77,50 @@ TEST(Lanes, OfFunctionsOfElementsThatLieApart) {
   EXPECT_THAT(turned("neg"), Not(HasSubstr("vector")));
 }
 
+/// Weights [c, o, r, s] in the order [r, s, c, o]: the lines that one vector of results reads are all used
+/// before the next ones.
+TEST(Lanes, UseLinesOfElementsThatLieApartAtOnce) {
+  const auto copied = [](const char* view) {
+    return schedule_of(fmt::format(R"(fn @term(%w: f32[100, 512, 3, 3]) {{
+  %y = view %w [r: 3, s: 3, c: 100, o: 512] -> [{}]
+  return y = %y
+}}
+)",
+                                   view));
+  };
+  EXPECT_THAT(copied("c, o, r, s"), AllOf(HasSubstr("split y o o.o o.i 16"), HasSubstr("jam y o.i 16")));
+  EXPECT_THAT(copied("c, o, 2 - r, 2 - s"), HasSubstr("jam y o.i 16"));
+}
+
+/// Backwards: vectors are loaded and turned round.
+TEST(Lanes, GoBackwards) {
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[64, 100]) {
+  %y = view %x [i: 64, j: 100] -> [i, 99 - j]
+  return y = %y
+}
+)"),
+              HasSubstr("vector y j"));
+}
+
+/// A short sum beside a long one, both over all results: the long one keeps its lanes.
+TEST(Lanes, OfALongSumAreNoLoopThatStagesShare) {
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[100], %w: f32[100, 512, 16], %v: f32[512, 16]) {
+  %a = view %x [o: 512, r: 16, c: 100] -> [c]
+  %b = view %w [o: 512, r: 16, c: 100] -> [c, o, r]
+  %p = mul %a, %b
+  %f = fold [o: 512, r: 16, c: 100] over [c] { sum %p[o, r, c] }
+  %y = get %f, 0
+  %u = view %v [r: 16, o: 512, k: 16] -> [o, k]
+  %g = fold [r: 16, o: 512, k: 16] over [k] where r + k != 15 { sum %u[r, o, k] }
+  %z = get %g, 0
+  %q = view %z [o: 512, r: 16] -> [r, o]
+  %s = add %y, %q
+  return s = %s
+}
+)"),
+              HasSubstr("vector f r"));
+}
+
 /// Parts by turns, to which something is added that lies across the rows.
 TEST(Lanes, OfPartsByTurnsBesideFewColumns) {
   const auto by_turns = [](const char* second) {
