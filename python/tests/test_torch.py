@@ -279,6 +279,31 @@ class Training(Case):
                 self.same(got, call(*x))
                 self.same(found, torch.autograd.grad(call(*x), x, upstream))
 
+    def test_resampling_stays_whole(self):
+        from luminal.torch import backend
+
+        x = torch.randn(2, 3, 5, 6, requires_grad=True)
+        ways = [
+            {"scale_factor": 2.0, "mode": "nearest"},
+            {"scale_factor": 3.0, "mode": "bilinear"},
+            {"size": (4, 9), "mode": "bilinear", "align_corners": True},
+            {"scale_factor": 1.7, "mode": "bilinear"},  # 1.7 is not 8 / 5: what PyTorch makes of it
+            {"scale_factor": 2.0, "mode": "bicubic"},
+        ]
+        for words in ways:
+            with self.subTest(**words):
+                made = self.check(lambda x: torch.nn.functional.interpolate(x, **words), x, quiet=False)
+                nodes = [node for one in backend.made if one() is not None for node in one().graph.nodes]
+                whole = any("upsample" in str(node.target) for node in nodes)
+                self.assertEqual(whole, words.get("scale_factor") != 1.7)
+                got, wanted = (
+                    torch.autograd.grad(f(x).square().sum(), x)[0]
+                    for f in (made, lambda x: torch.nn.functional.interpolate(x, **words))
+                )
+                self.same(got, wanted)
+                del made, nodes
+                backend.made.clear()
+
     def test_queries_that_attend_to_nothing(self):
         attention = torch.nn.functional.scaled_dot_product_attention
         seen = torch.tensor([[1, 1, 0], [0, 0, 0], [1, 0, 1]]).bool()

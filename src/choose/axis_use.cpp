@@ -16,9 +16,10 @@ Step step_of(const Cone& cone, ValueId value, const std::vector<Expr>& index, Ex
   auto c = coefficient_of(offset, symbol);
   if (!c) return Step::irregular;
   if (c->is_constant(width)) return Step::contiguous;
-  return c->is_constant() && c->value() > width && c->value() <= 4 * width && c->value() % width == 0
-             ? Step::near
-             : Step::strided;
+  if (!c->is_constant()) return Step::strided;
+  const int64_t step = c->value();
+  const bool near = step > width && step <= 4 * width && step % width == 0;
+  return near || step == -width ? Step::near : Step::strided;
 }
 
 Step step_of(const Cone& cone, const Formula& formula, Expr symbol) {
@@ -61,21 +62,34 @@ AxisUse use_along(const Nests& nests, StageId stage, Expr symbol) {
       if (moved.contains(h)) return true;
     return false;
   };
-  visit_loads(s, [&](const FormulaLoad& f, DType dtype) {
+  const auto step_of_load = [&](const FormulaLoad& f, DType dtype) {
     const DType stored = nests.cone.values[f.value].dtype;
     const bool words = dtype == DType::u32 && bits(stored) < 32 && bits(stored) >= 8;
     const int64_t width = words ? 32 / bits(stored) : 1;
     Step step =
         irregular(f.index) ? Step::irregular : step_of(nests.cone, f.value, at(f.index), symbol, width);
     if ((step == Step::contiguous || step == Step::near) && dtype != stored && !words) step = Step::strided;
+    return step;
+  };
+  visit_loads(s, [&](const FormulaLoad& f, DType dtype) {
+    const Step step = step_of_load(f, dtype);
     count(step);
+    if (step != Step::near) return;
+    const auto along = coefficient_of(layout_offset(nests.cone.values[f.value], at(f.index)), symbol);
+    use.backwards += along && along->is_constant() && along->value() < 0;
   });
+  for (const Component& c : s.components)
+    if (c.after)
+      visit_loads(c.body, [&](const FormulaLoad& f, DType dtype) {
+        use.strided_after += step_of_load(f, dtype) == Step::strided;
+      });
   use.rows = in_rows(nests, stage, symbol);
   for (auto& c : s.components) {
     if (!c.out || use.rows) continue;
     Step step = irregular(c.index) ? Step::irregular : step_of(nests.cone, c.out, at(c.index), symbol);
     if (step == Step::near) step = Step::strided;
     count(step);
+    use.strided_after += step == Step::strided;
     use.store_contiguous |= step == Step::contiguous;
   }
   return use;

@@ -5,7 +5,7 @@
 
 namespace luminal::kernel {
 
-/// near: a few elements apart, so that whole vectors are loaded and shuffled.
+/// near: a few elements apart or backwards, so that whole vectors are loaded and shuffled.
 enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 
 /// How the offset of `index` in the value moves with a symbol, counted in elements of which each
@@ -22,7 +22,9 @@ std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& ind
 
 struct AxisUse {
   int none = 0, contiguous = 0, near = 0, strided = 0,
-      irregular = 0; // loads; of stores, near ones count as strided
+      irregular = 0;     // loads; of stores, near ones count as strided
+  int backwards = 0;     // of the near loads
+  int strided_after = 0; // of the strided ones: stores, and loads of maps behind the sums
   bool store_contiguous = false;
   bool rows = false; // stores, several of one value, are contiguous in each trip: in_rows()
   int score() const {

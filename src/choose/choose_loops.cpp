@@ -131,7 +131,9 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
     }
     if (st.monoid && reduces) fits = false;
     AxisUse use = use_along(nests_, s, l.symbol);
-    if (!fits || use.strided + use.irregular > 0 || use.contiguous + (use.rows ? use.near : 0) == 0) continue;
+    // (A sum is finished and stored once, wherever, and adds many elements before.)
+    const int strided = use.strided - (has_fold(st) && !reduces ? use.strided_after : 0);
+    if (!fits || strided + use.irregular > 0 || use.contiguous + (use.rows ? use.near : 0) == 0) continue;
     // A sum whose operands lie a few elements apart has its lanes there where nothing else has them.
     const bool last = use.near > 0 && reduces;
     if (use.near > 0 && !reduces && !(use.store_contiguous || use.rows)) continue;
@@ -219,7 +221,9 @@ bool DefaultScheduler::deinterleaved(StageId s, const std::vector<std::string>& 
               step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol, parts) == Step::contiguous;
     }
     const AxisUse use = use_along(nests_, s, l.symbol);
-    if (suits && use.contiguous > 0 && use.strided == written && use.irregular == 0) row = l.name;
+    // (Few of what is read may lie across: their elements are put together.)
+    const int across = use.strided - written;
+    if (suits && use.contiguous > 0 && 2 * across <= use.contiguous && use.irregular == 0) row = l.name;
   }
   if (row.empty() || !ask(s, "deinterleave", 1, {0, 1})) return false;
   const std::string lanes = split_lanes(s, row);
@@ -411,6 +415,8 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   if (!lanes && (deinterleaved(s, common) || few_rows_transposed(s, common) || transposed(s, common) ||
                  uneven_blocks(s, common)))
     return;
+  if (!lanes) lanes = lanes_apart(s, common);
+  if (!lanes && lines_at_once(s, common)) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is distributed in pieces of some kilobytes.

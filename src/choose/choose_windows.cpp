@@ -32,7 +32,8 @@ bool has_lanes(const Nests& nests, StageId s) {
     const bool reduces = std::ranges::any_of(
         reduced, [&](AxisId a) { return depends_on_loop(nests.stages[s], nests.cone.axes[a].symbol, l); });
     const bool near = use.near > 0 && (reduces || !use.store_contiguous);
-    return use.contiguous > 0 && use.strided + use.irregular == 0 && !near;
+    // (Images that are read from their ends lie the other way round in a copy.)
+    return use.contiguous > 0 && use.strided + use.irregular + use.backwards == 0 && !near;
   });
 }
 

@@ -185,6 +185,27 @@ void DefaultScheduler::keep_costly() {
   }
 }
 
+/// Would loops that all stages share leave the longest one without lanes, which it has otherwise?
+bool DefaultScheduler::takes_lanes(const std::vector<std::string>& common) const {
+  StageId longest;
+  double most = 0;
+  for (const StageId s : nests_.cone.stages.ids()) {
+    double points = 1;
+    for (const StageLoop& l : nest(s).loops) points *= double(trips(l));
+    if (points > most) most = points, longest = s;
+  }
+  if (!longest || !has_fold(stage(longest))) return false;
+  bool outside = false, beside = false;
+  for (const StageLoop& l : nest(longest).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < 4) continue;
+    const AxisUse use = use_along(nests_, longest, l.symbol);
+    const int strided = use.strided - (loop_reduces(longest, l) ? 0 : use.strided_after);
+    if (use.contiguous == 0 || strided + use.irregular + use.near > 0) continue;
+    (contains(common, l.name) ? outside : beside) = true;
+  }
+  return outside && !beside;
+}
+
 /// Axes that all stages keep, and along which nothing large is used again: all stages run inside
 /// them.
 std::vector<std::string> DefaultScheduler::common_loops() {
@@ -243,6 +264,7 @@ std::vector<std::string> DefaultScheduler::common_loops() {
       common.erase(common.begin() + long(i));
     }
   }
+  while (!common.empty() && takes_lanes(common)) common.pop_back();
   if (common.empty()) return common;
   std::vector<int64_t> counts;
   for (size_t n = 0; n < common.size(); ++n) counts.push_back(int64_t(n));

@@ -162,6 +162,7 @@ private:
   bool transposed_panels(StageId s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
+  bool takes_lanes(const std::vector<std::string>& common) const;
   void lanes_of_common(std::vector<std::string>& common);
   void streams();
   void sums_inside(StageId s);
@@ -180,8 +181,10 @@ private:
   void split_panels(StageId s);
   void merge_neighbours(StageId s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(StageId s, const std::vector<std::string>& common);
+  std::optional<std::string> lanes_apart(StageId s, const std::vector<std::string>& common);
   bool deinterleaved(StageId s, const std::vector<std::string>& common);
   bool uneven_blocks(StageId s, const std::vector<std::string>& common);
+  bool lines_at_once(StageId s, const std::vector<std::string>& common);
   bool few_rows_transposed(StageId s, const std::vector<std::string>& common);
   bool transposed(StageId s, const std::vector<std::string>& common);
   // Elements that share what they compute (choose_shared.cpp).

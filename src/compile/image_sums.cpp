@@ -1,5 +1,6 @@
 // compile/image_sums.cpp -- a change of variable: from the step of a window to the element that it reads.
 #include "compile/image_sums.h"
+#include "compile/fuse_demand.h"
 #include "compile/pass_list.h"
 #include "compile/rewrite.h"
 #include "compile/space_axes.h"
@@ -110,7 +111,8 @@ public:
     for (int i : {0, 1}) {
       const NodeId factor = product.inputs[size_t(i)];
       const bool converted = from[factor].kind == NodeKind::cast;
-      const NodeId read = copies[converted ? from[factor].inputs[0] : factor];
+      NodeId read = copies[converted ? from[factor].inputs[0] : factor];
+      if (i == sum_.weight) read = below_copies(read);
       NodeId made = i == sum_.weight
                         ? weights(read, axes_of(std::get<ViewAttr>(view_below(from, factor)->attr)))
                         : to_.view(read, space_, places(space_));
@@ -123,11 +125,43 @@ public:
     return to_.map(
         Op::add,
         {inside,
-         outside(copies[product.inputs[size_t(sum_.weight)]],
+         outside(below_copies(copies[product.inputs[size_t(sum_.weight)]]),
                  axes_of(std::get<ViewAttr>(view_below(from, product.inputs[size_t(sum_.weight)])->attr)))});
   }
 
 private:
+  /// A view as one of what a copy was made of: the other factor gets an order of its own here. (Copies of
+  /// weights are made at load.)
+  NodeId below_copies(NodeId id) {
+    const auto* outer = std::get_if<ViewAttr>(&to_[id].attr);
+    if (!outer || !outer->holes.empty() || !outer->predicate.is_constant(1)) return id;
+    NodeId below = to_[id].inputs[0];
+    if (to_[below].kind == NodeKind::fence) below = to_[below].inputs[0];
+    const auto* inner = std::get_if<ViewAttr>(&to_[below].attr);
+    if (!inner || !inner->holes.empty() || !inner->predicate.is_constant(1)) return id;
+    const auto* input = std::get_if<InputAttr>(&to_[to_[below].inputs[0]].attr);
+    if (input && input->role == Role::weight) return id;
+    const Shape shape = outer->shape;
+    return below_copies(to_.view(to_[below].inputs[0], shape, through(inner->shape, inner->map, outer->map)));
+  }
+
+  /// Does the view read all of its input in the order in which it lies?
+  bool lies_so(NodeId id) {
+    const auto& view = std::get<ViewAttr>(to_[id].attr);
+    const Shape& input = to_[to_[id].inputs[0]].type().shape;
+    const auto place = [](const Shape& shape, const std::vector<Expr>& index) {
+      Expr offset = 0, step = 1;
+      for (size_t d = shape.size(); d-- > 0; step = step * shape[d]) offset = offset + index[d] * step;
+      return offset;
+    };
+    std::vector<Expr> plain;
+    for (size_t d = 0; d < view.shape.size(); d++) plain.push_back(axis_symbol(int(d), view.shape[d]));
+    Expr all = 1, own = 1;
+    for (Expr e : input) all = all * e;
+    for (Expr e : view.shape) own = own * e;
+    return all == own && place(input, view.map) == place(view.shape, plain);
+  }
+
   /// Of each axis of the fold that is rewritten, its place over the axes of the new one, which are axes of
   /// `shape` in the same order.
   std::vector<Expr> places(const Shape& shape) const {
@@ -160,8 +194,8 @@ private:
       from[d] = substitute(from[d], moved);
     }
     for (int a : order) back.push_back(axis_symbol(a, space_[size_t(a)]));
-    const NodeId copy = to_.add(FenceAttr{}, {to_.view(read, shape, from)});
-    return to_.view(copy, space_, back);
+    const NodeId ordered = below_copies(to_.view(read, shape, from));
+    return to_.view(lies_so(ordered) ? ordered : to_.add(FenceAttr{}, {ordered}), space_, back);
   }
 
   NodeId summed(NodeId body, const Shape& space, size_t kept, Expr where) {

@@ -92,6 +92,14 @@ TEST(ImageSums, EveryWeightThatIsLeftMeetsAnElement) {
     }
 }
 
+/// All weights of this one are used, in the order in which they lie: an argument is not copied.
+TEST(ImageSums, ReadArgumentsAsTheyLie) {
+  const Windows s{.image = {1, 1}, .window = {4, 4}, .transposed = true};
+  const Module module = windows_module(s, false);
+  const Function made = compile::sums_over_images(module, module.entry());
+  for (const Node& node : made.nodes) EXPECT_NE(node.kind, NodeKind::fence);
+}
+
 TEST(ImageSums, OthersStayAsTheyAre) {
   const std::vector<Windows> list{
       {.image = {2, 2}, .window = {3, 3}, .padding = 1}, // 16 weights for 9

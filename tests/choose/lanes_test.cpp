@@ -44,6 +44,103 @@ TEST(Lanes, GoAlongTheBlocksOfRandomWords) {
   EXPECT_THAT(dropped(768, "4*(i*768 + j)"), Not(HasSubstr("unroll"))) << "a block for each element";
 }
 
+/// A sum of many elements is stored once: images with few channels, these innermost.
+TEST(Lanes, OfASumThatIsStoredApart) {
+  const auto product = [](int64_t columns, int64_t deep) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[8, {1}, 64], %w: f32[{0}, {1}]) {{
+  %a = view %x [n: 8, i: 64, o: {0}, c: {1}] -> [n, c, i]
+  %b = view %w [n: 8, i: 64, o: {0}, c: {1}] -> [o, c]
+  %p = mul %a, %b
+  %f = fold [n: 8, i: 64, o: {0}, c: {1}] over [c] {{ sum %p[n, i, o, c] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                   columns, deep));
+  };
+  EXPECT_THAT(product(3, 48), HasSubstr("vector f i."));
+  EXPECT_THAT(product(5, 48), HasSubstr("vector f i."));
+}
+
+/// Nothing is contiguous in both: functions are computed in lanes all the same, copies are not.
+TEST(Lanes, OfFunctionsOfElementsThatLieApart) {
+  const auto turned = [](const char* op) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[5000, 7]) {{
+  %a = view %x [i: 7, j: 5000] -> [j, i]
+  %y = {} %a
+  return y = %y
+}}
+)",
+                                   op));
+  };
+  EXPECT_THAT(turned("gelu"), HasSubstr("vector y j.i"));
+  EXPECT_THAT(turned("neg"), Not(HasSubstr("vector")));
+}
+
+/// Weights [c, o, r, s] in the order [r, s, c, o]: the lines that one vector of results reads are all used
+/// before the next ones.
+TEST(Lanes, UseLinesOfElementsThatLieApartAtOnce) {
+  const auto copied = [](const char* view) {
+    return schedule_of(fmt::format(R"(fn @term(%w: f32[100, 512, 3, 3]) {{
+  %y = view %w [r: 3, s: 3, c: 100, o: 512] -> [{}]
+  return y = %y
+}}
+)",
+                                   view));
+  };
+  EXPECT_THAT(copied("c, o, r, s"), AllOf(HasSubstr("split y o o.o o.i 16"), HasSubstr("jam y o.i 16")));
+  EXPECT_THAT(copied("c, o, 2 - r, 2 - s"), HasSubstr("jam y o.i 16"));
+}
+
+/// Backwards: vectors are loaded and turned round.
+TEST(Lanes, GoBackwards) {
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[64, 100]) {
+  %y = view %x [i: 64, j: 100] -> [i, 99 - j]
+  return y = %y
+}
+)"),
+              HasSubstr("vector y j"));
+}
+
+/// A short sum beside a long one, both over all results: the long one keeps its lanes.
+TEST(Lanes, OfALongSumAreNoLoopThatStagesShare) {
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[100], %w: f32[100, 512, 16], %v: f32[512, 16]) {
+  %a = view %x [o: 512, r: 16, c: 100] -> [c]
+  %b = view %w [o: 512, r: 16, c: 100] -> [c, o, r]
+  %p = mul %a, %b
+  %f = fold [o: 512, r: 16, c: 100] over [c] { sum %p[o, r, c] }
+  %y = get %f, 0
+  %u = view %v [r: 16, o: 512, k: 16] -> [o, k]
+  %g = fold [r: 16, o: 512, k: 16] over [k] where r + k != 15 { sum %u[r, o, k] }
+  %z = get %g, 0
+  %q = view %z [o: 512, r: 16] -> [r, o]
+  %s = add %y, %q
+  return s = %s
+}
+)"),
+              HasSubstr("vector f r"));
+}
+
+/// Parts by turns, to which something is added that lies across the rows.
+TEST(Lanes, OfPartsByTurnsBesideFewColumns) {
+  const auto by_turns = [](const char* second) {
+    return schedule_of(fmt::format(R"(fn @term(%a: f32[32, 20], %b: f32[32, 20], %c: f32[20, 32]) {{
+  %x = view %a [i: 32, j: 40] -> [i, j // 2] where j % 2 == 0 fill 0
+  %y = view %b [i: 32, j: 40] -> [i, j // 2] where j % 2 == 1 fill 0
+  %z = view %c [i: 32, j: 40] -> [j // 2, i] where j % 2 == 1 fill 0
+  %u = view {} where j % 2 == 1 fill 0
+  %s = add %x, %y
+  %t = add %z, %u
+  %r = add %s, %t
+  return r = %r
+}}
+)",
+                                   second));
+  };
+  EXPECT_THAT(by_turns("%b [i: 32, j: 40] -> [i, j // 2]"), HasSubstr("vector r j.o"));
+  EXPECT_THAT(by_turns("%c [i: 32, j: 40] -> [j // 2, 31 - i]"), Not(HasSubstr("vector r j.o")));
+}
+
 /// The gradient of a depthwise convolution's weights: sums over images that are read in steps.
 std::string weights_of_depthwise(int64_t stride, int64_t size) {
   return schedule_of(fmt::format(

@@ -14,6 +14,7 @@ from torch._functorch.partitioners import (  # type: ignore[import-not-found, un
 )
 
 from .. import _reports
+from . import resampling
 from .decompose import foreach_decompositions, mend
 from .executor import Executor
 from .options import Options
@@ -35,6 +36,7 @@ KEPT = (
     "_unsafe_view.default",
     "_scaled_dot_product_flash_attention_for_cpu.default",
     *SPACED,
+    *resampling.NAMES,
 )
 
 
@@ -82,14 +84,15 @@ def backend(
     """What torch.compile calls. mode and options: those of torch.compile; see docs/python.md."""
     mend(module)
     compiler = functools.partial(compile_graph, options=Options.read(mode, options))
-    return aot_autograd(
-        fw_compiler=compiler,
-        bw_compiler=compiler,
-        inference_compiler=functools.partial(compiler, inference=True),
-        decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
-        keep_inference_input_mutations=False,
-    )(module, example_inputs)
+    with resampling.kept():
+        return aot_autograd(
+            fw_compiler=compiler,
+            bw_compiler=compiler,
+            inference_compiler=functools.partial(compiler, inference=True),
+            decompositions=decompositions(),
+            partition_fn=min_cut_rematerialization_partition,
+            keep_inference_input_mutations=False,
+        )(module, example_inputs)
 
 
 def reload() -> None:

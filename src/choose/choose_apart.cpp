@@ -1,0 +1,78 @@
+// choose/choose_apart.cpp -- maps that read elements far apart along their results: no loop has lanes as all
+// lies.
+#include "base/contains.h"
+#include "choose/default_scheduler.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+/// Of a map that computes functions, where nothing lies along a loop as lanes want it: these are worth more
+/// than what it takes to put a vector together from elements that lie apart.
+std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::vector<std::string>& common) {
+  const Stage& st = stage(s);
+  if (has_fold(st) || st.scan_axis || !st.ordered.empty()) return {};
+  bool slow = false;
+  visit_stage(st, [&](const Formula& f) { slow |= transcendental(f); });
+  if (!slow) return {};
+  const StageLoop* best = nullptr;
+  int best_score = 0;
+  for (const StageLoop& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name)) continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.irregular > 0 || (best && use.score() <= best_score)) continue;
+    best = &l;
+    best_score = use.score();
+  }
+  if (!best || !ask(s, "lanes_apart", 1, {0, 1})) return {};
+  return best->name;
+}
+
+/// Reads that lie apart along the writes, where nothing is long enough for squares: all in the lines
+/// that one vector of results reads is used before these leave the first cache.
+bool DefaultScheduler::lines_at_once(StageId s, const std::vector<std::string>& common) {
+  constexpr int64_t line = 64; // bytes
+  const Stage& st = stage(s);
+  if (!common.empty() || has_fold(st) || st.scan_axis || !st.ordered.empty()) return false;
+  std::string written;
+  for (const StageLoop& l : nest(s).loops)
+    if (l.symbol.is_symbol() && trips(l) >= limits_.lanes) {
+      const AxisUse use = use_along(nests_, s, l.symbol);
+      if (use.store_contiguous && use.irregular == 0) written = l.name;
+    }
+  if (written.empty()) return false;
+  // Along which loops does something that the writes read in large steps stay in its lines?
+  const Expr along = nest(s).find(written)->symbol;
+  std::vector<std::string> outer, near;
+  int64_t together = 1;
+  for (const StageLoop& l : nest(s).loops) {
+    if (l.name == written) continue;
+    bool stays = false;
+    visit_loads(st, [&](const FormulaLoad& f, DType dtype) {
+      const Expr offset = layout_offset(value_at(f.value), over_loops(nest(s), f.index));
+      const auto large = coefficient_of(offset, along), small = coefficient_of(offset, l.symbol);
+      const auto bytes = [&](Expr e) { return std::abs(e.value()) * std::max(1, bits(dtype) / 8); };
+      stays |= large && small && large->is_constant() && small->is_constant() && bytes(*large) >= line / 2 &&
+               bytes(*small) > 0 && bytes(*small) < line;
+    });
+    stays = stays && l.symbol.is_symbol() && l.extent.is_constant() && together * trips(l) <= line;
+    if (stays) together *= trips(l);
+    (stays ? near : outer).push_back(l.name);
+  }
+  if (near.empty() || outer.empty() || !ask(s, "lines_at_once", 1, {0, 1})) return false;
+  const auto [blocks, block] = split(s, written, limits_.lanes);
+  std::vector<std::string> order{st.name};
+  order.insert(order.end(), outer.begin(), outer.end());
+  order.push_back(blocks);
+  order.insert(order.end(), near.begin(), near.end());
+  order.push_back(block);
+  add(DirectiveKind::order, order);
+  add(DirectiveKind::jam, {stage(s).name, block}, {limits_.lanes});
+  outer.push_back(blocks);
+  const auto deals = [&](const std::string& l) { return trips(*nest(s).find(l)) >= 2 * limits_.threads; };
+  const auto shared = std::ranges::find_if(outer, deals);
+  add(DirectiveKind::parallel, {stage(s).name, shared == outer.end() ? outer[0] : *shared});
+  return true;
+}
+
+} // namespace luminal::kernel
