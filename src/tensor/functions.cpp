@@ -175,13 +175,11 @@ Tensor pow(Operand a, Operand b) {
   Tensor power = elementwise(Op::pow, "pow", {at(in[0], where), at(in[1], where)}, where);
   // NaN to the power of 0, and 1 to the power of NaN, are 1. Numbers keep their gradients there.
   std::optional<Tensor> one;
-  if (a.tensor) one = equal(in[1], 0) & in[0].isnan();
+  if (a.tensor) one = equal(in[1], 0);
   if (b.tensor &&
-      (a.tensor || (a.real ? a.number : double(a.whole.is_constant() ? a.whole.value() : 1)) == 1)) {
-    const Tensor of_one = equal(in[0], 1) & in[1].isnan();
-    one = one ? *one | of_one : of_one;
-  }
-  return one ? luminal::select(*one, 1.0, power) : power;
+      (a.tensor || (a.real ? a.number : double(a.whole.is_constant() ? a.whole.value() : 1)) == 1))
+    one = one ? *one | equal(in[0], 1) : equal(in[0], 1);
+  return one ? luminal::select(*one & power.isnan(), 1.0, power) : power;
 }
 
 Tensor copysign(Operand a, Operand b) {
