@@ -38,7 +38,8 @@ public:
 private:
   bool is_fixed_term(NodeId id) const { return flat_.fixed[id] && flat_.kinds[id] != TermKind::leaf; }
 
-  /// What the results need and a step computes, in order.
+  /// What the results need and a step computes, in order; the results of a tuple follow it at once, so
+  /// that no cut parts them.
   void find_steps() {
     position_.assign(f_.nodes.size(), absent);
     is_result_.assign(f_.nodes.size(), false);
@@ -47,11 +48,19 @@ private:
     for (NodeId id = NodeId(f_.nodes.size()); id-- > 0;)
       if (needed[id])
         for (const NodeId in : f_[id].inputs) needed[in] = true;
+    const auto add = [&](NodeId id) {
+      if (!needed[id] || flat_.fixed[id] || flat_.kinds[id] == TermKind::leaf) return;
+      position_[id] = uint32_t(steps_.size());
+      steps_.push_back(id);
+    };
+    std::vector<std::vector<NodeId>> results(f_.nodes.size()); // of each tuple
     for (NodeId id = 0; id < f_.nodes.size(); ++id)
-      if (needed[id] && !flat_.fixed[id] && flat_.kinds[id] != TermKind::leaf) {
-        position_[id] = uint32_t(steps_.size());
-        steps_.push_back(id);
-      }
+      if (f_[id].kind == NodeKind::get) results[f_[id].inputs[0]].push_back(id);
+    for (NodeId id = 0; id < f_.nodes.size(); ++id) {
+      if (f_[id].kind == NodeKind::get) continue; // its tuple is above
+      add(id);
+      for (const NodeId result : results[id]) add(result);
+    }
   }
 
   /// A view costs nothing where it is read, and may repeat its source along more axes: each region that
@@ -66,7 +75,7 @@ private:
     return id;
   }
 
-  /// How many values go on at each position; a tuple and its results are not parted.
+  /// How many values go on at each position.
   void find_lives() {
     last_use_.assign(steps_.size(), 0);
     last_read_.assign(steps_.size(), 0);
@@ -98,12 +107,16 @@ private:
       begin = k;
     }
   }
-  /// A segment that is too large is cut where the fewest values go on.
+  /// A segment that is too large is cut where the fewest values go on, never between a tuple and its
+  /// results.
   void split(Span span) {
+    const auto parts = [&](size_t k) { return f_[steps_[k]].kind == NodeKind::get; };
     while (span.size() > limits_.nodes) {
       size_t best = span.begin + limits_.nodes;
-      for (size_t k = best; k > span.begin + limits_.nodes / 2; --k)
-        if (alive_[k] < alive_[best]) best = k;
+      while (best < span.end && parts(best)) ++best;
+      if (best == span.end) break;
+      for (size_t k = span.begin + limits_.nodes; k > span.begin + limits_.nodes / 2; --k)
+        if (!parts(k) && alive_[k] < alive_[best]) best = k;
       segments_.push_back({span.begin, best});
       span.begin = best;
     }

@@ -287,6 +287,14 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
     for (auto& c : s->components)
       if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update)
         refuse("stage {} keeps its own nest", s->name);
+  // Indices are read before the points of the joint stage: from memory, where nothing of it is yet.
+  for (const HoleId h : holes_of(nests.cone, second))
+    visit_loads(nests.cone.holes[h].value, [&](const FormulaLoad& f) {
+      for (const Component& c : first.components)
+        if (c.out && c.out == f.value)
+          refuse("stage {} takes an index from {} before it is written", next,
+                 nests.cone.values[f.value].name);
+    });
   // Where the joint stage stands: nothing that it reads may come later, nothing that reads it
   // earlier.
   bool up = true, down = true;

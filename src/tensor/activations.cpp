@@ -20,7 +20,7 @@ Tensor Tensor::hardtanh(double low, double high, Where where) const {
 }
 Tensor Tensor::log_sigmoid(Where where) const {
   Floats f("log_sigmoid", {Operand(*this, where)}, where);
-  return f.done(minimum(f[0], 0) - (-f[0].abs()).exp().log1p());
+  return f.done(0 - unary(Op::softplus, -f[0], where));
 }
 Tensor Tensor::softplus(double beta, double threshold, Where where) const {
   Floats f("softplus", {Operand(*this, where)}, where);

@@ -48,6 +48,15 @@ Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c);
 /// The sign bit is set; -0 and NaN have one too.
 Tensor signbit(const Tensor& x);
 
+// Functions made of others have the derivatives of what they compute at the places where their parts
+// have none of their own:
+/// |x| by the sign bit: with_sign(f(magnitude(x)), x) of an f that is odd has the slope of f at 0.
+Tensor magnitude(const Tensor& x);
+/// `size`, which is not negative, with the sign bit of x.
+Tensor with_sign(const Tensor& size, const Tensor& x);
+/// The square root, whose gradient at 0 is 0: of a norm or a deviation, as in PyTorch.
+Tensor root(const Tensor& x);
+
 /// Sorted axes without negatives; none named: all.
 std::vector<int> axes_of(std::string_view op, const Axes& axes, int rank, Where where);
 

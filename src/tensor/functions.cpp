@@ -76,6 +76,12 @@ Tensor signbit(const Tensor& x) {
                                                    : DType::i8;
   return x.bitcast(same_width) < 0;
 }
+Tensor with_sign(const Tensor& size, const Tensor& x) { return luminal::select(signbit(x), -size, size); }
+Tensor magnitude(const Tensor& x) { return with_sign(x, x); }
+Tensor root(const Tensor& x) {
+  const Tensor zero = equal(x, 0);
+  return luminal::select(zero, 0, luminal::select(zero, 1, x).sqrt());
+}
 
 Tensor maximum(Operand a, Operand b) { return elementwise(Op::max, "maximum", {a, b}, a.where); }
 Tensor minimum(Operand a, Operand b) { return elementwise(Op::min, "minimum", {a, b}, a.where); }
@@ -140,8 +146,8 @@ Tensor remainder(Operand a, Operand b) { return elementwise(Op::rem, "remainder"
 Tensor fmod(Operand a, Operand b) {
   auto in = common_operands("fmod", {a, b}, Numbers::numeric, a.where);
   if (is_float(in[0].dtype())) {
-    Tensor size = in[0].abs() % in[1].abs(); // both positive: the floor is the truncation
-    return copysign(size, in[0]);
+    // Both positive: the floor is the truncation.
+    return with_sign(magnitude(in[0]) % magnitude(in[1]), in[0]);
   }
   if (!is_signed(in[0].dtype())) return in[0] % in[1];
   // The least integer stays negative under abs: the remainder of the floor is corrected instead.
@@ -167,12 +173,13 @@ Tensor pow(Operand a, Operand b) {
     if (n == -2) return f.done((x * x).recip());
   }
   Tensor power = elementwise(Op::pow, "pow", {at(in[0], where), at(in[1], where)}, where);
-  // NaN to the power of 0, and 1 to the power of NaN, are 1.
-  if (a.tensor) power = luminal::select(equal(in[1], 0), 1.0, power);
+  // NaN to the power of 0, and 1 to the power of NaN, are 1. Numbers keep their gradients there.
+  std::optional<Tensor> one;
+  if (a.tensor) one = equal(in[1], 0);
   if (b.tensor &&
       (a.tensor || (a.real ? a.number : double(a.whole.is_constant() ? a.whole.value() : 1)) == 1))
-    power = luminal::select(equal(in[0], 1), 1.0, power);
-  return power;
+    one = one ? *one | equal(in[0], 1) : equal(in[0], 1);
+  return one ? luminal::select(*one & power.isnan(), 1.0, power) : power;
 }
 
 Tensor copysign(Operand a, Operand b) {
@@ -212,9 +219,10 @@ Tensor lerp(const Tensor& a, Operand b, Operand weight, Where where) {
 
 Tensor hypot(Operand a, Operand b) {
   Floats f("hypot", {a, b}, a.where);
-  Tensor x = f[0].abs(), y = f[1].abs(), large = maximum(x, y), small = minimum(x, y);
-  Tensor ratio = luminal::select(equal(large, 0), large, small / large);
-  Tensor result = large * (1 + ratio * ratio).sqrt();
+  Tensor x = magnitude(f[0]), y = magnitude(f[1]), swap = x > y, zero = equal(x + y, 0);
+  Tensor large = luminal::select(swap, x, y), small = luminal::select(swap, y, x);
+  Tensor ratio = small / luminal::select(zero, 1, large);
+  Tensor result = luminal::select(zero, 0, large * (1 + ratio * ratio).sqrt());
   const double inf = INFINITY;
   return f.done(luminal::select(equal(x, inf) | equal(y, inf), inf, result));
 }

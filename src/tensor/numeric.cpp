@@ -13,8 +13,9 @@ namespace {
 Tensor log_add(std::string_view op, const Operand& a, const Operand& b,
                const std::function<Tensor(const Tensor&)>& rest) {
   Floats f(op, {a, b}, a.where);
-  Tensor most = maximum(f[0], f[1]);
-  return f.done(luminal::select(most.isinf() & equal(f[0], f[1]), f[0], most + rest(-(f[0] - f[1]).abs())));
+  Tensor swap = f[0] > f[1], most = luminal::select(swap, f[0], f[1]),
+         less = luminal::select(swap, f[1], f[0]);
+  return f.done(luminal::select(most.isinf() & equal(f[0], f[1]), f[0], most + rest(less - most)));
 }
 
 } // namespace
@@ -28,7 +29,9 @@ Tensor logaddexp2(Operand a, Operand b) {
 }
 Tensor xlogy(Operand x, Operand y) {
   Floats f("xlogy", {x, y}, x.where);
-  return f.done(luminal::select(equal(f[0], 0) & !f[1].isnan(), 0, f[0] * f[1].log()));
+  // Where 0 meets a logarithm that is not finite; elsewhere 0 has the slope of others.
+  Tensor zero = equal(f[0], 0) & ((f[1] <= 0) | equal(f[1], double(INFINITY)));
+  return f.done(luminal::select(zero, 0, f[0] * luminal::select(zero, 1, f[1]).log()));
 }
 Tensor logit(const Tensor& x, std::optional<double> eps, Where where) {
   Floats f("logit", {Operand(x, where)}, where);
@@ -37,8 +40,12 @@ Tensor logit(const Tensor& x, std::optional<double> eps, Where where) {
 }
 Tensor sinc(const Tensor& x, Where where) {
   Floats f("sinc", {Operand(x, where)}, where);
-  Tensor angle = f[0] * std::numbers::pi;
-  return f.done(luminal::select(equal(f[0], 0), 1, angle.sin(where) / angle));
+  Tensor angle = f[0] * std::numbers::pi, square = angle * angle;
+  // The series near 0, where quotients of small numbers have no derivatives.
+  Tensor near = square < (f.wide() ? 1e-4 : 1e-2);
+  constexpr double series[] = {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040};
+  return f.done(
+      luminal::select(near, polynomial(square, series), angle.sin(where) / luminal::select(near, 1, angle)));
 }
 Tensor heaviside(const Tensor& x, Operand values, Where where) {
   auto in = common_operands("heaviside", {Operand(x, where), values}, Numbers::any, where);

@@ -362,7 +362,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps,
   axis = axis_of("cosine_similarity", axis, f[0].rank(), where);
   const auto total = [&](const Tensor& t) { return t.sum(axis, false, where); };
   return f.done(total(f[0] * f[1]) /
-                (maximum(total(f[0] * f[0]).sqrt(), eps) * maximum(total(f[1] * f[1]).sqrt(), eps)));
+                (maximum(root(total(f[0] * f[0])), eps) * maximum(root(total(f[1] * f[1])), eps)));
 }
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,

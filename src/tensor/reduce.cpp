@@ -179,7 +179,7 @@ Tensor Tensor::var(const Axes& axes, double correction, bool keep_dims, Where wh
 Tensor Tensor::std(const Axes& axes, double correction, bool keep_dims, Where where) const {
   Floats f("std", {Operand(*this, where)}, where);
   return f.done(
-      moments("std", f[0], axes_of("std", axes, rank(), where), correction, keep_dims, where).var.sqrt());
+      root(moments("std", f[0], axes_of("std", axes, rank(), where), correction, keep_dims, where).var));
 }
 VarMean var_mean(const Tensor& x, const Axes& axes, double correction, bool keep_dims, Where where) {
   Floats f("var_mean", {Operand(x, where)}, where);
@@ -207,11 +207,18 @@ Tensor Tensor::norm(double p, const Axes& axes, bool keep_dims, Where where) con
   };
   if (std::isnan(p)) throw Error("norm", "the order is NaN", where);
   if (p == 0) return f.done(over(Op::add, not_equal(f[0], 0).cast(f[0].dtype())));
-  if (p == 2) return f.done(over(Op::add, f[0] * f[0]).sqrt());
+  if (p == 2) return f.done(root(over(Op::add, f[0] * f[0])));
   Tensor size = f[0].abs();
   if (p == 1) return f.done(over(Op::add, size));
   if (std::isinf(p)) return f.done(over(p > 0 ? Op::max : Op::min, size));
-  return f.done(luminal::pow(over(Op::add, luminal::pow(size, p)), 1 / p));
+  if (p < 0) return f.done(luminal::pow(over(Op::add, luminal::pow(size, p)), 1 / p));
+  // As with the square root: no gradient at 0, of all of it and, where powers are steep there, of elements.
+  const auto power = [](const Tensor& x, double exponent) {
+    if (exponent >= 1) return luminal::pow(x, exponent);
+    const Tensor zero = equal(x, 0);
+    return luminal::select(zero, 0, luminal::pow(luminal::select(zero, 1, x), exponent));
+  };
+  return f.done(power(over(Op::add, power(size, p)), 1 / p));
 }
 
 Tensor Tensor::argmax(std::optional<int> axis, bool keep_dims, Where where) const {

@@ -117,7 +117,8 @@ Tensor Tensor::logcumsumexp(int axis, Where where) const {
   Monoid monoid = Monoid::intern(
       {{Op::max, wide, Scalar::leaf(0)},
        {Op::add, wide,
-        parse_scalar("select(old0 == new0, self, self * exp(old0 - new0))", monoid_leaf_names(1))}});
+        parse_scalar("self * exp(select(bit_and(old0 == new0, abs(old0) == inf), 0, old0 - new0))",
+                     monoid_leaf_names(1))}});
   Tensor x = cast(wide, where);
   Tensor one = build("logcumsumexp", graph_, where, [&](FunctionBuilder& b) {
     const Expr extent = type_of(*this).shape[size_t(axis)];

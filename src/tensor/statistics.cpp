@@ -136,7 +136,7 @@ MinMax aminmax(const Tensor& x, const Axes& axes, bool keep_dims, Where where) {
 }
 StdMean std_mean(const Tensor& x, const Axes& axes, double correction, bool keep_dims, Where where) {
   VarMean both = var_mean(x, axes, correction, keep_dims, where);
-  return {both.var.sqrt(where), both.mean};
+  return {root(both.var), both.mean};
 }
 
 Tensor cov(const Tensor& x, double correction, Where where) {

@@ -71,7 +71,8 @@ struct Asin {
 };
 
 Tensor log_or_large(const Tensor& a, const Tensor& usual, double from) { // log(2a) for large a
-  return select(a > from, a.log() + ln2, usual);
+  const Tensor large = a > from;
+  return luminal::select(large, luminal::select(large, a, 1).log() + ln2, usual);
 }
 
 } // namespace
@@ -79,17 +80,17 @@ Tensor log_or_large(const Tensor& a, const Tensor& usual, double from) { // log(
 Tensor Tensor::asin(Where where) const {
   Floats f("asin", {Operand(*this, where)}, where);
   const Pair half(half_pi, half_pi_low, f[0].dtype());
-  Asin parts(f[0].abs());
+  Asin parts(magnitude(f[0]));
   Tensor result = luminal::select(parts.large, half.high - (2 * parts.series - half.low), parts.series);
-  return f.done(copysign(result, f[0]));
+  return f.done(with_sign(result, f[0]));
 }
 
 Tensor Tensor::acos(Where where) const {
   Floats f("acos", {Operand(*this, where)}, where);
   const DType type = f[0].dtype();
   const Pair half(half_pi, half_pi_low, type), whole(pi, pi_low, type);
-  Asin parts(f[0].abs());
-  Tensor negative = f[0] < 0, twice = 2 * parts.series;
+  Asin parts(magnitude(f[0]));
+  Tensor negative = signbit(f[0]), twice = 2 * parts.series;
   Tensor outer = luminal::select(negative, whole.high - (twice - whole.low), twice);
   Tensor inner = half.high - (luminal::select(negative, -parts.series, parts.series) - half.low);
   return f.done(luminal::select(parts.large, outer, inner));
@@ -97,38 +98,39 @@ Tensor Tensor::acos(Where where) const {
 
 Tensor Tensor::atan(Where where) const {
   Floats f("atan", {Operand(*this, where)}, where);
-  return f.done(copysign(atan_positive(f[0].abs()), f[0]));
+  return f.done(with_sign(atan_positive(magnitude(f[0])), f[0]));
 }
 
 Tensor atan2(Operand y, Operand x) {
   Floats f("atan2", {y, x}, y.where);
   const DType type = f[0].dtype();
   const Pair half(half_pi, half_pi_low, type), whole(pi, pi_low, type);
-  Tensor a = f[0].abs(), b = f[1].abs(), large = maximum(a, b), small = minimum(a, b);
-  Tensor ratio = luminal::select(equal(large, 0), large,
-                                 luminal::select(equal(small, double(INFINITY)), 1.0, small / large));
-  Tensor angle = atan_positive(ratio);
-  angle = luminal::select(a > b, half.high - (angle - half.low), angle);
+  Tensor a = magnitude(f[0]), b = magnitude(f[1]), swap = a > b, zero = equal(a + b, 0);
+  Tensor large = luminal::select(swap, a, b), small = luminal::select(swap, b, a);
+  const double inf = INFINITY;
+  Tensor ratio = luminal::select(equal(a, inf) & equal(b, inf), 1.0, small / luminal::select(zero, 1, large));
+  Tensor angle = atan_positive(luminal::select(zero, 0, ratio));
+  angle = luminal::select(swap, half.high - (angle - half.low), angle);
   angle = luminal::select(signbit(f[1]), whole.high - (angle - whole.low), angle);
-  return f.done(copysign(angle, f[0]));
+  return f.done(with_sign(angle, f[0]));
 }
 
 Tensor Tensor::sinh(Where where) const {
   Floats f("sinh", {Operand(*this, where)}, where);
-  Tensor a = f[0].abs(), e = a.expm1(), root = (a * 0.5).exp();
-  Tensor result = luminal::select(a > 20, (0.5 * root) * root, 0.5 * (e + e / (e + 1)));
-  return f.done(copysign(result, f[0]));
+  Tensor a = magnitude(f[0]), far = a > 20, e = luminal::select(far, 0, a).expm1(), half = (a * 0.5).exp();
+  Tensor result = luminal::select(far, (0.5 * half) * half, 0.5 * (e + e / (e + 1)));
+  return f.done(with_sign(result, f[0]));
 }
 Tensor Tensor::cosh(Where where) const {
   Floats f("cosh", {Operand(*this, where)}, where);
-  Tensor a = f[0].abs(), e = a.exp(), root = (a * 0.5).exp();
-  return f.done(luminal::select(a > 20, (0.5 * root) * root, 0.5 * (e + e.recip())));
+  Tensor a = magnitude(f[0]), far = a > 20, e = luminal::select(far, 0, a).exp(), half = (a * 0.5).exp();
+  return f.done(luminal::select(far, (0.5 * half) * half, 0.5 * (e + e.recip())));
 }
 Tensor Tensor::asinh(Where where) const {
   Floats f("asinh", {Operand(*this, where)}, where);
   const double large = f.wide() ? 0x1p28 : 0x1p14;
-  Tensor a = f[0].abs(), b = minimum(a, large), square = b * b;
-  return f.done(copysign(log_or_large(a, (b + square / (1 + (square + 1).sqrt())).log1p(), large), f[0]));
+  Tensor a = magnitude(f[0]), b = minimum(a, large), square = b * b;
+  return f.done(with_sign(log_or_large(a, (b + square / (1 + (square + 1).sqrt())).log1p(), large), f[0]));
 }
 Tensor Tensor::acosh(Where where) const {
   Floats f("acosh", {Operand(*this, where)}, where);
@@ -138,17 +140,17 @@ Tensor Tensor::acosh(Where where) const {
 }
 Tensor Tensor::atanh(Where where) const {
   Floats f("atanh", {Operand(*this, where)}, where);
-  Tensor a = f[0].abs();
-  return f.done(copysign(0.5 * ((2 * a) / (1 - a)).log1p(), f[0]));
+  Tensor a = magnitude(f[0]);
+  return f.done(with_sign(0.5 * ((2 * a) / (1 - a)).log1p(), f[0]));
 }
 
 Tensor Tensor::erfc(Where where) const {
   Floats f("erfc", {Operand(*this, where)}, where);
-  Tensor a = minimum(f[0].abs(), 30); // 0 long before
+  Tensor a = minimum(magnitude(f[0]), 30); // 0 long before
   Tensor t = (a - 4) / (a + 4), p = f.wide() ? polynomial(t, erfcx_f64) : polynomial(t, erfcx_f32);
   Tensor square = a * a, lost = fma(a, a, -square), e = (-square).exp();
   Tensor tail = (e - e * lost) * (p / (1 + 2 * a));
-  return f.done(luminal::select(f[0] < 0, 2 - tail, tail));
+  return f.done(luminal::select(signbit(f[0]), 2 - tail, tail));
 }
 
 Tensor Tensor::exp10(Where where) const {

@@ -24,6 +24,8 @@ NodeId scattered(Terms& t, const ViewAttr& view, const std::vector<NodeId>& inpu
 
 NodeId view_adjoint(Terms& t, const ViewAttr& view, const std::vector<NodeId>& inputs, NodeId g) {
   const Shape x = t.shape(inputs[0]);
+  for (Expr extent : view.shape)
+    if (extent.is_constant(0)) return t.zeros(t.type(inputs[0])); // nothing was read
   std::optional<InverseMap> inverse;
   if (view.holes.empty()) inverse = invert_map(view.map, view.predicate, view.shape, x, t.module.assumptions);
   if (!inverse) return scattered(t, view, inputs, g);

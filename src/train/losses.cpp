@@ -96,7 +96,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction, Wher
   return reduced(distance("mse_loss", x, target, where).square(), reduction, where);
 }
 Tensor rmse_loss(const Tensor& x, const Tensor& target, Where where) {
-  return distance("rmse_loss", x, target, where).square().mean().sqrt();
+  return root(distance("rmse_loss", x, target, where).square().mean());
 }
 Tensor mae_loss(const Tensor& x, const Tensor& target, Reduction reduction, Where where) {
   return reduced(distance("mae_loss", x, target, where).abs(), reduction, where);

@@ -452,5 +452,26 @@ TEST(WrittenModules, CollectivesOfOneMemberAreTheirOperand) {
       "plans of one; a group of one member (\"tp:1\") runs");
 }
 
+// ---- indices that a kernel computes ----
+
+/// The index of a gather and the gather are one kernel, since both read the same place: what reads the index
+/// must not be an epilogue of the fold that finds it, where nothing is in memory yet.
+TEST(WrittenModules, AnIndexThatTheSameKernelFindsIsWrittenBeforeItIsRead) {
+  expect_plan(R"(
+fn @main(%x: f64[40], %t: f64[40], %m: f64[37]) {
+  %w = view %x [i: 37, k: 4] -> [i + k]
+  %n = view %m [i: 37, k: 4] -> [i]
+  %c = le %n, %w
+  %k = iota i64 [i: 37, k: 4] -> k
+  %four = iota i64 [i: 37, k: 4] -> 4
+  %p = select %c, %k, %four
+  %f = fold [i: 37, k: 4] over [k] { min %p[i, k] }
+  %h = get %f, 0
+  %g = view %t [i: 37] with h0 = %h[i] in 0..3 fill -> [i + h0] fill 0
+  return h = %h, g = %g
+}
+)");
+}
+
 } // namespace
 } // namespace luminal::written_modules

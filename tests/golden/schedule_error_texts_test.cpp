@@ -17,6 +17,7 @@ const RefusedSchedule rows[] = {
     {"added", "stage x copy;fuse copy y", "`fuse copy y`: stage y keeps its own nest"},
     {"attention", "fuse f out", "`fuse f out`: another stage stands between f and out"},
     {"gather", "fuse f g", "`fuse f g`: stages f and g run over different axes"},
+    {"own_index", "fuse f g", "`fuse f g`: stage g takes an index from h before it is written"},
     {"top2", "stage x copy;fuse copy f", "`fuse copy f`: stage f is a tuple"},
     {"turned", "stage x copy;fuse copy y", "`fuse copy y`: stage y reads copy at other points"},
     {"top2", "cascade f root;fuse a b", "`fuse a b`: stage b reads a before it is finished"},

@@ -123,6 +123,13 @@ fn @main(%x: f32[12, 20], %l: i32[t], %w: f32[20, 8]) {
   return y = %y, g = %g
 }
 )"},
+      {"own_index", R"(fn @main(%x: i64[6, 20], %t: f32[20]) {
+  %f = fold [i: 6, k: 20] over [k] { min %x[i, k] }
+  %h = get %f, 0
+  %g = view %t [i: 6] with row = %h[i] in 0..19 fill -> [row] fill 0
+  return h = %h, g = %g
+}
+)"},
       {"running", R"(fn @main(%x: f32[6, 20]) {
   %e = exp %x
   %f = scan [i: 6, k: 20] along k { sum %e[i, k] }

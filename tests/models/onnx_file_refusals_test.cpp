@@ -31,7 +31,7 @@ TEST(OnnxRefusals, Loops) {
        {body(turns)},
        "makes more than 4096 steps from which shapes change: give it a smaller count"},
       {"Loop",
-       {scalar(0)},
+       {scalar(3), In{{}, boolean, true, false, std::string(1, '\0')}},
        {body(stacks)},
        "makes no step, so the shapes of its stacked results are not known: a count above 0 is needed"},
   });

@@ -96,6 +96,55 @@ TEST_F(OnnxModels, LoopsEndByTheirCondition) {
   EXPECT_THAT(run(m, "y"), ElementsAre(6));
 }
 
+/// As many steps as x has rows, or none: the sum of x and its row numbers, and all partial sums.
+TEST_F(OnnxModels, LoopsOverADimension) {
+  GraphText body, g;
+  body.nodes = {node("Cast", {"i"}, {"at"}, {integer("to", f32)}), node("Add", {"total", "at"}, {"next"}),
+                node("Identity", {"next"}, {"each"}), node("Identity", {"go"}, {"more"})};
+  body.inputs = {value("i", i64, {}), value("go", boolean, {}), value("total", f32, {})};
+  body.outputs = {value("more", boolean, {}), value("next", f32, {}), value("each", f32, {})};
+  for (const bool none : {false, true}) {
+    g.nodes = {node("Shape", {"x"}, {"s"}), node("Gather", {"s", "zero"}, {"n"}),
+               node("ReduceSum", {"x"}, {"start"}, {integer("keepdims", 0)}),
+               node("Loop", {none ? "zero" : "n", "", "start"}, {"y", "all"},
+                    {graph_attribute("body", body.text())})};
+    g.initializers = {tensor("zero", i64, {}, raw<int64_t>({0}))};
+    g.inputs = {value("x", f32, {"n"})};
+    g.outputs = {value("y", f32, {}), value("all", f32, {"n"})};
+    OnnxModel m = load(g, {.dims = {{"n", {1, 8}}}});
+    m.input("x").set_dyn({1, 2, 3, 4});
+    EXPECT_THAT(run(m, "y"), ElementsAre(none ? 10 : 16));
+    const auto partial = m.output("all").data<float>();
+    EXPECT_EQ(std::vector<float>(partial.begin(), partial.end()),
+              none ? std::vector<float>{} : (std::vector<float>{10, 11, 13, 16}));
+    m.input("x").set_dyn({5, 6});
+    EXPECT_THAT(run(m, "y"), ElementsAre(none ? 11 : 12));
+  }
+}
+
+/// Up to a multiple of 4, which is a number of zeros that the shape says; then a slice beyond the end.
+TEST_F(OnnxModels, PaddingByDimensions) {
+  GraphText g;
+  g.nodes = {node("Shape", {"x"}, {"n"}),
+             node("Mod", {"n", "four"}, {"over"}),
+             node("Sub", {"four", "over"}, {"missing"}),
+             node("Mod", {"missing", "four"}, {"after"}),
+             node("Concat", {"zero", "after"}, {"pads"}, {integer("axis", 0)}),
+             node("Pad", {"x", "pads"}, {"y"}),
+             node("Add", {"n", "four"}, {"beyond"}),
+             node("Slice", {"x", "one", "beyond", "zero"}, {"z"})};
+  g.initializers = {tensor("zero", i64, {1}, raw<int64_t>({0})), tensor("one", i64, {1}, raw<int64_t>({1})),
+                    tensor("four", i64, {1}, raw<int64_t>({4}))};
+  g.inputs = {value("x", f32, {"n"})};
+  g.outputs = {value("y", f32, {"m"}), value("z", f32, {"k"})};
+  OnnxModel m = load(g, {.dims = {{"n", {1, 8}}}});
+  m.input("x").set_dyn({1, 2, 3, 4, 5});
+  EXPECT_THAT(run(m, "y"), ElementsAre(1, 2, 3, 4, 5, 0, 0, 0));
+  EXPECT_THAT(m.output("z").data<float>(), ElementsAre(2, 3, 4, 5));
+  m.input("x").set_dyn({1, 2, 3, 4});
+  EXPECT_THAT(run(m, "y"), ElementsAre(1, 2, 3, 4));
+}
+
 TEST_F(OnnxModels, FunctionsOfTheFileAreCalled) {
   const std::string functions = field(
       25, field(1, "Twice") + field(4, "a") + field(4, "absent") + field(5, "b") +

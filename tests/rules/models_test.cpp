@@ -3,6 +3,7 @@
 #include "model_graphs.h"
 #include "round_trip.h"
 #include <chrono>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace luminal {
@@ -140,6 +141,46 @@ TEST(CutRegions, AViewBelongsToThoseThatReadIt) {
   rules::RegionTerms terms;
   const Module again = round_trip_by_regions(module, terms, {.nodes = 12});
   EXPECT_EQ(different_values(module, again, small_inputs(module)), std::nullopt);
+}
+
+/// A result that is read far behind its tuple stays with it, whatever the size of a region: a cut between
+/// them would leave a region that reads a whole tuple.
+TEST(CutRegions, TuplesAndTheirResultsStayTogether) {
+  std::string text = "fn @main(%x: f32[8], %y: f32[8]) {\n  %s = sort %x, %y along 0\n  %v0 = get %s, 0\n";
+  for (int k = 0; k < 40; ++k) text += fmt::format("  %v{} = {} %v{}\n", k + 1, k % 2 ? "sin" : "exp2", k);
+  const Module module =
+      parse_module(text + "  %b = get %s, 1\n  %z = mul %b, %v40\n  return z = %z\n}\n", "text");
+  const rules::FlatFunction flat(module, module.entry());
+  const rules::Regions regions = rules::cut_regions(flat, {.nodes = 12});
+  EXPECT_GT(regions.regions.size(), 3u);
+  for (const rules::FunctionRegion& region : regions.regions)
+    for (const NodeId id : region.leaves) EXPECT_FALSE(flat.function[id].is_tuple());
+  rules::RegionTerms terms;
+  const Module again = round_trip_by_regions(module, terms, {.nodes = 12});
+  EXPECT_EQ(different_values(module, again, small_inputs(module)), std::nullopt);
+}
+/// More results than a region has nodes.
+TEST(CutRegions, WideTuplesStayTogether) {
+  constexpr int width = 20;
+  std::string body = "fn @step(%i: i64", names, results, text = "fn @main(";
+  for (int k = 0; k < width; ++k) {
+    body += fmt::format(", %c{}: f32[4]", k);
+    names += fmt::format("{}%c{}", k ? ", " : "", k);
+    results += fmt::format("{}n{} = %s{}", k ? ", " : "", k, k);
+    text += fmt::format("{}%c{}: f32[4]", k ? ", " : "", k);
+  }
+  body += ") {\n";
+  for (int k = 0; k < width; ++k) body += fmt::format("  %s{} = sin %c{}\n", k, k);
+  text += ") {\n  %l = loop @step count 2 carried (" + names + ") stepped () given ()\n";
+  std::string sum = "  return";
+  for (int k = 0; k < width; ++k) {
+    text += fmt::format("  %g{0} = get %l, {0}\n  %e{0} = exp2 %g{0}\n", k);
+    sum += fmt::format("{} r{} = %e{}", k ? "," : "", k, k);
+  }
+  const Module module = parse_module(body + "  return " + results + "\n}\n" + text + sum + "\n}\n", "text");
+  const rules::FlatFunction flat(module, module.entry());
+  for (const rules::FunctionRegion& region : rules::cut_regions(flat, {.nodes = 12}).regions)
+    for (const NodeId id : region.leaves) EXPECT_FALSE(flat.function[id].is_tuple());
 }
 
 } // namespace

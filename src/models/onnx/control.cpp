@@ -91,9 +91,15 @@ public:
   void build() {
     for (size_t i = 0; i < states_; i++) initial_.push_back(n_.value(i + 2));
     std::optional<int64_t> trips, condition = 1;
-    if (n_.has(0)) trips = known_integer(n_.value(0));
+    std::optional<Dim> count; // of steps: a number, or an expression over dynamic dimensions
+    if (n_.has(0)) {
+      trips = known_integer(n_.value(0));
+      if (trips) count = Dim(std::max<int64_t>(*trips, 0));
+      if (const auto known = n_.known_dims(0); !trips && known && known->list.size() == 1)
+        count = known->list[0];
+    }
     if (n_.has(1)) condition = known_integer(n_.value(1));
-    if (condition && *condition != 0 && trips && *trips > 0 && attempt([&] { counted(*trips); })) return;
+    if (condition && *condition != 0 && count && attempt([&] { counted(*count); })) return;
     if (scans_ == 0 && attempt([&] { conditional(trips); })) return;
     unrolled(trips, condition);
   }
@@ -130,11 +136,11 @@ private:
     }
     return next;
   }
-  void counted(int64_t trips) {
+  void counted(Dim count) {
     const Captured captured = capture(n_, {&body_});
     const std::vector<Tensor> start = initial_tensors();
     const auto made =
-        n_.graph().loop(Dim(trips), start, {}, captured.tensors,
+        n_.graph().loop(count, start, {}, captured.tensors,
                         [&](Graph& graph, Tensor step, const std::vector<Tensor>& carried,
                             const std::vector<Tensor>&, const std::vector<Tensor>& invariants) {
                           Scope scope = inner_scope(n_, graph);

@@ -299,6 +299,8 @@ const std::vector<Row>& table() {
          is_tanh_gelu},
         {"ReduceSum(Mul(x, x), axes)", [](Match& m) { return m.shape("x") && m.reduces("ReduceSumSquare"); }},
         {"Sqrt(ReduceSumSquare(x, axes))", [](Match& m) { return m.reduces("ReduceL2"); }},
+        {"Where(z=Equal(s=ReduceSumSquare(x, axes), 0), 0, Sqrt(Where(z, 1, s)))",
+         [](Match& m) { return m.reduces("ReduceL2"); }},
         {"ReduceSum(Abs(x), axes)", [](Match& m) { return m.shape("x") && m.reduces("ReduceL1"); }},
     };
   }();

@@ -3,6 +3,7 @@
 #include "luminal/random.h"
 #include "luminal/terms.h"
 #include "models/onnx/operators.h"
+#include "tensor/graph_state.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -172,10 +173,15 @@ void Slice(Node& n) {
         return map;
       });
     } else {
-      Dim end = ends[i];
+      // Numbers are clamped by the slice; an expression that is never before the end of the axis is here.
+      const auto clamped = [&](const Dim& at) {
+        const bool behind = !at.is_constant() && step > 0;
+        return behind && prove(ge(to_expr(at), to_expr(extent))) == Truth::yes ? extent : at;
+      };
+      const Dim end = clamped(ends[i]);
       const bool to_end = end.is_constant() && end.value() >= int64_t(1) << 30;
       std::vector<luminal::Slice> slices(size_t(axis) + 1);
-      slices[size_t(axis)].start = starts[i];
+      slices[size_t(axis)].start = clamped(starts[i]);
       if (!to_end) slices[size_t(axis)].end = end;
       slices[size_t(axis)].step = step;
       x = x.slice(slices);
@@ -186,7 +192,11 @@ void Slice(Node& n) {
 void Pad(Node& n) {
   Tensor x = n.in(0);
   const std::string mode = n.one_of("mode", "constant", {"constant", "edge", "reflect", "wrap"});
-  std::vector<int64_t> pads = n.opset() < 11 ? n.integers("pads") : n.ints(1);
+  Dims pads;
+  if (n.opset() < 11)
+    for (const int64_t pad : n.integers("pads")) pads.push_back(pad);
+  else
+    pads = n.dims(1);
   double value = n.opset() < 11 ? n.number("value", 0) : 0;
   if (n.opset() >= 11 && n.has(2) && mode == "constant") {
     const auto list = n.numbers(2);
@@ -206,12 +216,14 @@ void Pad(Node& n) {
     how = PadMode::circular;
   std::vector<Padding> list;
   for (size_t i = 0; i < axes.size(); i++) {
-    const int64_t before = pads[i], after = pads[i + axes.size()];
-    if (before == 0 && after == 0) continue;
-    if (how != PadMode::constant && (before < 0 || after < 0)) { // cut first
-      const Dim end = x.dim(axes[i]) + Dim(std::min<int64_t>(after, 0));
-      x = x.slice(axes[i], std::max<int64_t>(-before, 0), end);
-      list.push_back({axes[i], std::max<int64_t>(before, 0), std::max<int64_t>(after, 0)});
+    const Dim before = pads[i], after = pads[i + axes.size()];
+    const auto known = [](const Dim& d) { return d.is_constant() ? d.value() : 0; };
+    const int64_t cut_before = std::max<int64_t>(-known(before), 0),
+                  cut_after = std::max<int64_t>(-known(after), 0);
+    if (before == Dim(0) && after == Dim(0)) continue;
+    if (how != PadMode::constant && (cut_before > 0 || cut_after > 0)) {
+      x = x.slice(axes[i], cut_before, x.dim(axes[i]) - Dim(cut_after));
+      list.push_back({axes[i], cut_before > 0 ? Dim(0) : before, cut_after > 0 ? Dim(0) : after});
     } else
       list.push_back({axes[i], before, after});
   }
