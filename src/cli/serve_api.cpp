@@ -214,7 +214,7 @@ Json with_plain_content(Json message, const ApiModel& model) {
 }
 
 jinja::Value as_value(const Json& json, const char* name) {
-  auto value = template_value(json.dump(-1, ' ', false, Json::error_handler_t::replace), name);
+  auto value = template_value(json_text(json, -1), name);
   if (!value) refuse(name, value.error());
   return *value;
 }
