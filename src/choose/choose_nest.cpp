@@ -14,10 +14,10 @@ namespace luminal::kernel {
 bool DefaultScheduler::read_again(StageId s, AxisId reduced, AxisId axis) const {
   for (StageId p(0); p < s; p++) {
     const Contraction c = contraction_of(nests_.cone, stage(p));
-    const int along = c.position(reduced), kept = c.position(axis);
-    if (!c.folds || along < 0 || kept < 0) continue;
+    const auto along = c.position(reduced), kept = c.position(axis);
+    if (!c.folds || !along || !kept) continue;
     for (const Operand& o : c.operands)
-      if (o.along[size_t(kept)] == Step::none && o.along[size_t(along)] != Step::none) return true;
+      if (o.along[*kept] == Step::none && o.along[*along] != Step::none) return true;
   }
   return false;
 }
@@ -72,9 +72,8 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() con
       if (!axis.symbol.is_symbol() || !contains(stage(s).axes, a) || contains(reduced_axes(stage(s)), a))
         return {};
     const bool again = std::ranges::any_of(c.operands, [&](const Operand& o) {
-      return o.along[size_t(c.position(a))] == Step::none &&
-             o.along[size_t(c.position(t.reduced))] != Step::none &&
-             o.along[size_t(c.position(t.wide))] != Step::none;
+      return o.along[*c.position(a)] == Step::none && o.along[*c.position(t.reduced)] != Step::none &&
+             o.along[*c.position(t.wide)] != Step::none;
     });
     if (again && trips(*nest(t.stage).find(axis.name)) > limits_.lanes) t.lanes = a;
     t.common.push_back(a);
@@ -183,7 +182,7 @@ Result<Blocking> DefaultScheduler::row_statistic() {
       return Failure{fmt::format("{}: no lanes for {}", name, row(c.op).name)};
 
   const Contraction c = contraction_of(nests_.cone, fold);
-  const size_t k = size_t(c.position(reduced[0]));
+  const size_t k = *c.position(reduced[0]);
   int64_t bytes = 0; // of one element of the row
   for (const Operand& o : c.operands) {
     if (o.along[k] == Step::none) continue;
@@ -355,7 +354,7 @@ void DefaultScheduler::blocks_of_rows(std::vector<std::string>& common) {
   int64_t scratch = 0; // bytes for each row
   for (const StageId s : nests_.cone.stages.ids()) {
     const Contraction c = contraction_of(nests_.cone, stage(s));
-    if (c.position(number) < 0) return reason(fmt::format("{} does not have it", stage(s).name));
+    if (!c.position(number)) return reason(fmt::format("{} does not have it", stage(s).name));
     if (c.folds && c.role(number) == AxisRole::row &&
         std::ranges::any_of(c.axes, [&](AxisId a) { return c.role(a) == AxisRole::column; }))
       product = s;

@@ -61,7 +61,7 @@ Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(StageId s
   if (!weight) return other("no operand varies with the results");
   for (const AxisId a : stream.rows) {
     const Expr rows = axis_at(a).extent;
-    if (weight->along[size_t(c.position(a))] != Step::none) return other("each row has a weight of its own");
+    if (weight->along[*c.position(a)] != Step::none) return other("each row has a weight of its own");
     if (rows.is_constant())
       stream.all_rows = std::min<int64_t>(stream.all_rows * rows.value(), 1 << 20);
     else if (one_row_ && stream.rows.size() == 1)

@@ -39,9 +39,10 @@ std::string_view to_string(AxisRole role) {
   return names[size_t(role)];
 }
 
-int Contraction::position(AxisId axis) const {
+std::optional<size_t> Contraction::position(AxisId axis) const {
   const auto found = std::ranges::find(axes, axis);
-  return found == axes.end() ? -1 : int(found - axes.begin());
+  if (found == axes.end()) return {};
+  return size_t(found - axes.begin());
 }
 
 bool Contraction::reuses() const {

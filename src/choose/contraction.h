@@ -32,9 +32,9 @@ struct Contraction {
   std::vector<Operand> results;  ///< what it writes
   bool folds = false;
 
-  /// Position of a cone's axis; -1 where the stage does not have it.
-  int position(AxisId axis) const;
-  AxisRole role(AxisId axis) const { return roles[size_t(position(axis))]; }
+  /// Position of a cone's axis; none where the stage does not have it.
+  std::optional<size_t> position(AxisId axis) const;
+  AxisRole role(AxisId axis) const { return roles[*position(axis)]; }
   /// A fold of which an operand is read again for each element of a kept axis.
   bool reuses() const;
 };

@@ -325,8 +325,7 @@ int bench(const BenchArguments& a) {
       print_stderr("note: this machine was not measured with so many threads: luminal devices does it\n");
   }
   if (a.json)
-    std::cout << to_json(rows, name, file, a).dump(2, ' ', false, Json::error_handler_t::replace)
-              << std::endl;
+    std::cout << json_text(to_json(rows, name, file, a)) << std::endl;
   else if (!rows.empty())
     show(rows, name, file);
   return std::cout ? ok : failed;

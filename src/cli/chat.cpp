@@ -123,7 +123,7 @@ int chat(ChatArguments& a) {
                 {"stop_reason", std::string(to_string(conversation.reason()))},
                 {"seed", a.sampler.seed}};
       if (draft) json["draft"] = draft->json();
-      std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+      std::cout << json_text(json) << std::endl;
     } else if (draft) {
       print_stderr("{}\n", draft->line());
     }
@@ -167,9 +167,7 @@ int tokenize(const TokenizeArguments& a) {
   if (a.json) {
     Json tokens = Json::array();
     for (const int32_t id : ids) tokens.push_back({{"id", id}, {"text", tokenizer.token_text(id)}});
-    std::cout << Json{{"tokens", tokens}, {"count", ids.size()}}.dump(2, ' ', false,
-                                                                      Json::error_handler_t::replace)
-              << std::endl;
+    std::cout << json_text(Json{{"tokens", tokens}, {"count", ids.size()}}) << std::endl;
   } else if (a.ids) {
     std::cout << fmt::format("{}", fmt::join(ids, ",")) << std::endl;
   } else {

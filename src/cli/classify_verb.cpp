@@ -43,10 +43,7 @@ int classify(const ClassifyArguments& a) {
     for (const ClassScore& s : scores)
       fmt::print("{:.4f}  {}\n", s.score, shown_lines(class_text(names, s.index)));
   }
-  if (a.json)
-    std::cout << Json{{"model", a.model}, {"results", results}}.dump(2, ' ', false,
-                                                                     Json::error_handler_t::replace)
-              << std::endl;
+  if (a.json) std::cout << json_text(Json{{"model", a.model}, {"results", results}}) << std::endl;
   return std::cout ? ok : failed;
 }
 

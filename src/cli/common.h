@@ -11,6 +11,10 @@
 namespace luminal::cli {
 
 using Json = nlohmann::ordered_json;
+/// `indent` -1: one line. What is not UTF-8 in a name or a text is replaced by U+FFFD.
+inline std::string json_text(const Json& json, int indent = 2) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
 
 /// Exit codes, as `luminal --help` states them.
 enum ExitCode : int { ok = 0, failed = 1, usage = 2, interrupted = 130 };

@@ -40,13 +40,12 @@ int report(const ConvertArguments& a, const models::ConvertReport& r) {
   if (a.json) {
     Json counts = Json::object();
     for (const auto& [type, count] : r.types) counts[type] = count;
-    std::cout << Json{{"path", a.to},
-                      {"tensors", r.tensors},
-                      {"bytes_before", r.bytes_before},
-                      {"bytes_after", r.bytes_after},
-                      {"types", counts},
-                      {"fallbacks", r.fallbacks}}
-                     .dump(2, ' ', false, Json::error_handler_t::replace)
+    std::cout << json_text(Json{{"path", a.to},
+                                {"tensors", r.tensors},
+                                {"bytes_before", r.bytes_before},
+                                {"bytes_after", r.bytes_after},
+                                {"types", counts},
+                                {"fallbacks", r.fallbacks}})
               << std::endl;
   } else {
     fmt::print("{}: {} tensors ({}), {} from {}\n", a.to, r.tensors, types,

@@ -73,8 +73,8 @@ int convert_to_onnx(const OnnxConversion& a) {
   progress.done(fmt::format("{} nodes", nodes));
   const int64_t opset = model.opsets.at("");
   if (a.json)
-    std::cout << Json{{"path", a.to}, {"nodes", nodes}, {"weight_bytes", weights}, {"opset", opset}}.dump(
-                     2, ' ', false, Json::error_handler_t::replace)
+    std::cout << json_text(
+                     Json{{"path", a.to}, {"nodes", nodes}, {"weight_bytes", weights}, {"opset", opset}})
               << std::endl;
   else
     fmt::print("{}: {} nodes, {} of weights, opset {}\n", a.to, nodes, show_bytes(int64_t(weights)), opset);

@@ -85,10 +85,7 @@ int detect(const DetectArguments& a) {
                  box.bottom, shown_lines(class_text(names, box.index)));
     if (boxes.empty()) print_stderr("note: nothing is found in {}; --score shows less sure boxes\n", path);
   }
-  if (a.json)
-    std::cout << Json{{"model", a.model}, {"results", results}}.dump(2, ' ', false,
-                                                                     Json::error_handler_t::replace)
-              << std::endl;
+  if (a.json) std::cout << json_text(Json{{"model", a.model}, {"results", results}}) << std::endl;
   return std::cout ? ok : failed;
 }
 

@@ -91,7 +91,7 @@ int egg(const EggArguments& a) {
   int code = ok;
   Json all = Json::array();
   for (const std::string& path : a.files) code = std::max(code, run_egg(a, path, all));
-  if (a.json) std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  if (a.json) std::cout << json_text(all) << "\n";
   return code;
 }
 

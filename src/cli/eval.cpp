@@ -462,7 +462,7 @@ int eval(const EvalArguments& a) {
                                  {"bound", j.bound}});
     }
     json["timings"] = timings;
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
   } else if (a.output.empty())
     for (const FunctionResult& result : task.module.entry().results) {
       const HostTensor& value = results.at(result.name);

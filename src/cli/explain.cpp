@@ -145,7 +145,7 @@ int print_ablation(const ExplainArguments& a) {
              {"rules", Json::array()}};
     for (const RuleWorth& rule : worth.rules)
       out["rules"].push_back({{"rule", rule.rule}, {"estimate_s", rule.estimate}, {"regions", rule.regions}});
-    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(out) << std::endl;
     return std::cout ? ok : failed;
   }
   std::string text = fmt::format("{:<24}{:>12}{:>10}{:>9}\n", "rules", "estimate", "longer by", "regions");
@@ -177,7 +177,7 @@ int explain_file(const ExplainArguments& a) {
     Json out{{"path", a.graph.path}, {"kernels", Json::array()}, {"regions", Json::array()}};
     for (const KernelExplanation& k : shown.kernels) out["kernels"].push_back(json_of(k));
     for (const RegionExplanation& r : shown.regions) out["regions"].push_back(json_of(r));
-    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(out) << std::endl;
   } else
     std::cout << to_string(shown, stdout_colour()) << std::flush;
   return std::cout ? ok : failed;

@@ -146,15 +146,14 @@ int export_program(const ExportArguments& a) {
   std::vector<std::string> all{exported->header, exported->source, exported->library, exported->weights};
   all.insert(all.end(), exported->runtime.begin(), exported->runtime.end());
   if (a.json)
-    std::cout << Json{{"name", how.name},
-                      {"target", options.target.cpu.triple + " " + options.target.cpu.cpu},
-                      {"instructions", how.instructions},
-                      {"kernels", compiled->kernels},
-                      {"code_bytes", exported->code_bytes},
-                      {"weight_bytes", exported->weight_bytes},
-                      {"memory_bytes", compiled->plan->memory_bytes()},
-                      {"files", all}}
-                     .dump(2, ' ', false, Json::error_handler_t::replace)
+    std::cout << json_text(Json{{"name", how.name},
+                                {"target", options.target.cpu.triple + " " + options.target.cpu.cpu},
+                                {"instructions", how.instructions},
+                                {"kernels", compiled->kernels},
+                                {"code_bytes", exported->code_bytes},
+                                {"weight_bytes", exported->weight_bytes},
+                                {"memory_bytes", compiled->plan->memory_bytes()},
+                                {"files", all}})
               << std::endl;
   else
     for (const std::string& path : all) std::cout << path << "\n";

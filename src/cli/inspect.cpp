@@ -90,9 +90,7 @@ Json module_json(const Module& module) {
   return json;
 }
 
-void show_json(const Json& json) {
-  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
-}
+void show_json(const Json& json) { std::cout << json_text(json) << std::endl; }
 
 /// A module in text form: parsed, verified, shown.
 int inspect_terms(const InspectArguments& a) {

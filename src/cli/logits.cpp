@@ -152,7 +152,7 @@ int logits_of_text(LogitsArguments& a) {
     for (const TopToken& t : top)
       list.push_back({{"id", t.id}, {"text", t.text}, {"logit", t.logit}, {"probability", t.probability}});
     json["top"] = list;
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
   } else if (out) {
     print_stderr("{}: f32 [{}, {}]\n", a.out, rows, vocabulary);
   } else {
@@ -210,7 +210,7 @@ int perplexity_of_text(PerplexityArguments& a) {
               {"stride", a.stride},     {"windows", done},         {"scored", perplexity.count()}};
     json["loss"] = perplexity.loss(), json["perplexity"] = perplexity.value();
     json["standard_error"] = perplexity.standard_error();
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
   } else if (done > 0) {
     std::cout << '\n';
     std::cout << fmt::format("perplexity {:.4f} +/- {:.5f}  ({} tokens in {} of {} windows)\n",

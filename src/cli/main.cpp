@@ -106,8 +106,7 @@ void check_settings() {
 int complain(const std::string& text, int code, bool json, const std::string& advice = "") {
   luminal::print_stderr("luminal: {}\n{}", luminal::cli::shown_lines(text), advice);
   if (json)
-    std::cout << luminal::cli::Json{{"error", text}, {"exit_code", code}}.dump(
-                     2, ' ', false, luminal::cli::Json::error_handler_t::replace)
+    std::cout << luminal::cli::json_text(luminal::cli::Json{{"error", text}, {"exit_code", code}})
               << std::endl;
   return code;
 }

@@ -119,7 +119,7 @@ int inspect_onnx(const std::string& path, bool json) {
                                 {"type", std::string(onnx::element_type_name(t.type))},
                                 {"shape", t.shape},
                                 {"bytes", t.bytes.size()}});
-    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(out) << std::endl;
     return ok;
   }
   std::vector<std::string> opsets;
@@ -193,15 +193,14 @@ int bench_onnx(const OnnxBench& a) {
   const double mean = seconds.empty() ? 0 : sum / double(seconds.size());
   const int threads = a.threads > 0 ? a.threads : setting_threads();
   if (a.json)
-    std::cout << Json{{"model", a.path},
-                      {"threads", threads},
-                      {"import_s", imported - start},
-                      {"compile_s", compiled - before},
-                      {"seconds", seconds},
-                      {"mean_s", mean},
-                      {"least_s", least},
-                      {"peak_memory_bytes", peak_memory()}}
-                     .dump(2, ' ', false, Json::error_handler_t::replace)
+    std::cout << json_text(Json{{"model", a.path},
+                                {"threads", threads},
+                                {"import_s", imported - start},
+                                {"compile_s", compiled - before},
+                                {"seconds", seconds},
+                                {"mean_s", mean},
+                                {"least_s", least},
+                                {"peak_memory_bytes", peak_memory()}})
               << std::endl;
   else
     fmt::print("{}: {} threads, import {}, compile {}, run {} (least {}), {:.1f} runs/s\n", a.path, threads,

@@ -128,7 +128,7 @@ int opt(const OptArguments& a) {
     for (const compile::RegionReport& region : builder.regions())
       json["regions"].push_back(region_json(region));
     if (a.terms) json["terms"] = to_string(Module{module.symbols, module.assumptions, {builder.entry()}});
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
     return ok;
   }
   if (a.terms) std::cout << to_string(Module{module.symbols, module.assumptions, {builder.entry()}});

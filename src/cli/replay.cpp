@@ -50,7 +50,7 @@ int replay(const ReplayArguments& a) {
              {"program_after_s", s.program_after},
              {"plan", found.plan}};
     if (a.report) out["report"] = found.report;
-    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(out) << std::endl;
   } else
     std::cout << (a.report ? found.report : "") << (a.plan.empty() ? found.plan : "") << std::flush;
   print_stderr("{}nothing was measured, and nothing is kept\n", compile::to_string(s));

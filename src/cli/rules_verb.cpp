@@ -87,7 +87,7 @@ int show(const RulesArguments& a) {
     json["example"] = nullptr;
     if (example)
       json["example"] = {{"of", example->of}, {"before", example->before}, {"after", example->after}};
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
     return std::cout ? ok : failed;
   }
   std::cout << entry.text;
@@ -124,7 +124,7 @@ int test(const RulesArguments& a) {
       json["wrong"] = report.wrong;
       json["program"] = report.program;
     }
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
   } else {
     std::cout << fmt::format("{} rules, {} programs, {} terms compared\n", report.rules.size(),
                              report.programs, report.terms);
@@ -152,7 +152,7 @@ int lint(const RulesArguments& a) {
     Json json = Json::array();
     for (const auto& f : findings)
       json.push_back({{"rule", f.rule}, {"file", f.file}, {"line", f.line}, {"text", f.text}});
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
   } else {
     for (const auto& f : findings)
       std::cout << (f.line > 0 ? fmt::format("{}:{}: {}: {}\n", f.file, f.line, f.rule, f.text)

@@ -326,7 +326,7 @@ int run_model(RunArguments& arguments) {
     if (draft) json["draft"] = draft->json();
     if (search)
       json["search"] = {{"over", search->over()}, {"exchanges", search->exchanges()}, {"told", searched}};
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(json) << std::endl;
   }
   const std::string seed =
       arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();

@@ -96,7 +96,7 @@ std::string whole_text(Generation& generation, const std::vector<Prompt>& all) {
 }
 
 void print_line(const Json& line) {
-  std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  std::cout << json_text(line, -1) << std::endl;
   if (!std::cout) throw Error("stdout cannot be written");
 }
 

@@ -62,12 +62,18 @@ std::string about_program(const GraphArguments& a) {
     return made;
   };
   const RuleChoice rules = compile::whole_choice({});
-  return Json{
-      {"model", whole(a.path)},          {"threads", threads_of(a)},     {"sizes", a.sizes},
-      {"inputs", all_whole(a.inputs)},   {"context", a.context},         {"batch", a.chunk},
-      {"cache_type", a.cache_type},      {"activations", a.activations}, {"allow_custom", a.allow_custom},
-      {"rules", all_whole(rules.files)}, {"forbidden", rules.forbidden}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(Json{{"model", whole(a.path)},
+                        {"threads", threads_of(a)},
+                        {"sizes", a.sizes},
+                        {"inputs", all_whole(a.inputs)},
+                        {"context", a.context},
+                        {"batch", a.chunk},
+                        {"cache_type", a.cache_type},
+                        {"activations", a.activations},
+                        {"allow_custom", a.allow_custom},
+                        {"rules", all_whole(rules.files)},
+                        {"forbidden", rules.forbidden}},
+                   -1);
 }
 
 GraphArguments program_about(const std::string& about, RuleChoice& rules) {

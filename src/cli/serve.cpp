@@ -32,7 +32,7 @@ struct ServeArguments {
 
 void answer(httplib::Response& response, int status, const Json& json) {
   response.status = status;
-  response.set_content(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", "application/json");
+  response.set_content(json_text(json, -1) + "\n", "application/json");
 }
 void answer(httplib::Response& response, const ApiError& error) {
   answer(response, error.status, error.json());
@@ -51,9 +51,7 @@ bool same_key(const std::string& given, const std::string& wanted) {
   return differ == 0;
 }
 
-std::string event_text(const Json& json) {
-  return "data: " + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
-}
+std::string event_text(const Json& json) { return "data: " + json_text(json, -1) + "\n\n"; }
 
 class Service {
 public:

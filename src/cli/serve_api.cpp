@@ -89,7 +89,7 @@ std::map<int32_t, double> read_bias(const Json& json, const ApiModel& model) {
   };
   if (!bias->is_object()) wrong();
   for (const auto& [name, value] : bias->items()) {
-    int32_t token = -1;
+    int32_t token = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
     if (error != std::errc() || end != name.data() + name.size() || token < 0 || !value.is_number() ||
         !(std::abs(value.get<double>()) <= 100))
@@ -214,7 +214,7 @@ Json with_plain_content(Json message, const ApiModel& model) {
 }
 
 jinja::Value as_value(const Json& json, const char* name) {
-  auto value = template_value(json.dump(-1, ' ', false, Json::error_handler_t::replace), name);
+  auto value = template_value(json_text(json, -1), name);
   if (!value) refuse(name, value.error());
   return *value;
 }

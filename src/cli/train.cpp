@@ -94,7 +94,7 @@ int train(const TrainArguments& a) {
              {"seconds", seconds},     {"checkpoint", summary.checkpoint}};
     if (summary.validation_loss) out["validation_loss"] = *summary.validation_loss;
     if (summary.best_validation_loss) out["best_validation_loss"] = *summary.best_validation_loss;
-    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(out) << std::endl;
   }
   return summary.stopped ? interrupted : ok;
 }

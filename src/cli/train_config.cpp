@@ -88,9 +88,7 @@ const Json* ConfigTable::find(const std::string& key) {
   const auto at = table_.find(key);
   return at == table_.end() ? nullptr : &*at;
 }
-std::string ConfigTable::shown(const Json& value) const {
-  return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+std::string ConfigTable::shown(const Json& value) const { return printable(json_text(value, -1)); }
 bool ConfigTable::has(const std::string& key) const { return table_.contains(key); }
 
 double ConfigTable::number(const std::string& key, double otherwise, double low, double high) {

@@ -54,7 +54,7 @@ std::string written(const std::string& file, const Transcript& transcript, const
   if (format == "srt") return to_srt(lines);
   if (format == "vtt") return to_vtt(lines);
   if (format == "tsv") return to_tsv(lines);
-  return as_json(file, transcript).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(as_json(file, transcript)) + "\n";
 }
 
 /// Rates that the model does not take are changed to its own.
@@ -111,10 +111,7 @@ int transcribe(TranscribeArguments& a) {
       write_file(fmt::format("{}/{}.{}", a.out, stem, format), text).value();
     }
   }
-  if (a.json)
-    std::cout << Json{{"model", a.model}, {"results", results}}.dump(2, ' ', false,
-                                                                     Json::error_handler_t::replace)
-              << std::endl;
+  if (a.json) std::cout << json_text(Json{{"model", a.model}, {"results", results}}) << std::endl;
   const double took = seconds_now() - loaded;
   print_stderr("load {:.2f} s  {:.1f} s of sound in {:.2f} s ({:.1f} times as fast)  peak {}\n",
                loaded - begin, seconds, took, took > 0 ? seconds / took : 0, show_bytes(peak_memory()));

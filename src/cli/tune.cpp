@@ -186,7 +186,7 @@ int tune(const TuneArguments& a) {
                                 {"after_s", r.after}});
     if (a.report) out["report"] = outcome.report;
     for (const auto& [cause, count] : s.rejected) out["rejected"][cause] = count;
-    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << json_text(out) << std::endl;
   } else
     std::cout << (a.report ? outcome.report : "") << table() << std::flush;
   print_stderr("{}", compile::to_string(s));

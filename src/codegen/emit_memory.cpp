@@ -118,17 +118,19 @@ Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
   const int64_t stride = n > 1 ? a.pattern[1] - a.pattern[0] : 0;
   auto* live = mask ? llvm::dyn_cast<Constant>(mask) : nullptr;
   if (stride < 2 || stride > 4 || n < 4 || (mask && !live)) return nullptr;
-  int64_t first = -1, last = -1;
+  std::optional<int64_t> first_live;
+  int64_t last = 0;
   for (int64_t l = 0; l < n; l++) {
     if (a.pattern[size_t(l)] != a.pattern[0] + l * stride) return nullptr;
     if (live) {
       const Constant* lane = live->getAggregateElement(unsigned(l));
       if (!lane || !lane->isOneValue()) continue;
     }
-    if (first < 0) first = a.pattern[size_t(l)];
+    if (!first_live) first_live = a.pattern[size_t(l)];
     last = a.pattern[size_t(l)];
   }
-  if (first < 0 || a.inside_end - a.inside_begin < n) return nullptr;
+  if (!first_live || a.inside_end - a.inside_begin < n) return nullptr;
+  const int64_t first = *first_live;
   const int64_t over = (a.phase + first) % stride, start = first - (over < 0 ? over + stride : over);
   llvm::Type* type = with_lanes(element);
   std::vector<int64_t> begins;

@@ -1,6 +1,7 @@
 // device/device.h -- what a device can do: memory, loading of code that others made, launching. It
 // knows nothing of kernels' contents.
 #pragma once
+#include "base/id.h"
 #include "base/result.h"
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +38,8 @@ struct AllocateOptions {
 };
 
 /// One function of loaded code; valid until its module is unloaded.
-using KernelId = uint32_t;
-using ModuleId = uint32_t;
+using KernelId = Id<struct KernelTag>;
+using ModuleId = Id<struct ModuleTag>;
 
 /// How a kernel wants its threads (GPUs).
 struct Threads {
@@ -58,7 +59,7 @@ struct Code {
   Threads threads = {};
 };
 struct Loaded {
-  ModuleId module = 0;
+  ModuleId module;
   std::vector<KernelId> kernels; ///< of each Code, in order
 };
 

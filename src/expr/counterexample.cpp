@@ -48,12 +48,7 @@ Value Counterexamples::value(uint32_t point, Expr e) {
   if (n.kind == ExprKind::symbol) {
     out = chosen(point, e);
   } else {
-    const auto args = n.arg_span();
-    out = value(point, args[0]);
-    for (size_t i = 1; i < args.size() && out; i++) {
-      const Value next = value(point, args[i]);
-      out = next ? applied(n.kind, *out, *next) : std::nullopt;
-    }
+    out = applied_to(n, [&](Expr argument) { return value(point, argument); });
   }
   values.emplace(e.id(), out);
   return out;

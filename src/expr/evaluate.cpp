@@ -372,13 +372,7 @@ std::optional<int64_t> evaluated_once(Expr e, const ExprMap<int64_t>& bindings, 
     const auto found = bindings.find(e);
     return found == bindings.end() ? std::nullopt : std::optional(found->second);
   }
-  const auto args = n.arg_span();
-  auto out = evaluated_once(args[0], bindings, budget);
-  for (size_t i = 1; i < args.size() && out; i++) {
-    const auto next = evaluated_once(args[i], bindings, budget);
-    out = next ? applied(n.kind, *out, *next) : std::nullopt;
-  }
-  return out;
+  return applied_to(n, [&](Expr argument) { return evaluated_once(argument, bindings, budget); });
 }
 
 bool holds(const Node& symbol, int64_t value) {

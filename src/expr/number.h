@@ -35,4 +35,16 @@ inline std::optional<int64_t> applied(ExprKind kind, int64_t a, int64_t b) {
   return {};
 }
 
+/// An operation whose arguments have the values that `value_of` says (Expr -> std::optional<int64_t>).
+/// None is asked behind one that has no value.
+template <class ValueOf> std::optional<int64_t> applied_to(const Node& operation, const ValueOf& value_of) {
+  const auto args = operation.arg_span();
+  std::optional<int64_t> out = value_of(args[0]);
+  for (size_t i = 1; i < args.size() && out; i++) {
+    const std::optional<int64_t> next = value_of(args[i]);
+    out = next ? applied(operation.kind, *out, *next) : std::nullopt;
+  }
+  return out;
+}
+
 } // namespace luminal::expr_detail

@@ -184,6 +184,23 @@ bool join_remainder(Sum& s, const Term term, Expr atom) {
   return true;
 }
 
+/// coefficient * base
+struct Factor {
+  int64_t coefficient;
+  Expr base;
+};
+/// Where it divides without a remainder by a constant, or by a sum of one term.
+std::optional<Factor> divided(int64_t coefficient, Expr base, const Sum& divisor) {
+  const bool constant = divisor.is_constant();
+  if (!constant && (divisor.terms.size() != 1 || divisor.constant != 0)) return {};
+  const int64_t by = constant ? divisor.constant : divisor.terms[0].coefficient;
+  if (coefficient % by != 0) return {};
+  if (constant) return Factor{coefficient / by, base};
+  const auto quotient = divide_bases(base, divisor.terms[0].base);
+  if (!quotient) return {};
+  return Factor{coefficient / by, *quotient};
+}
+
 // k * mod(x, a) + k * a * mod(floordiv(x, a), b)  ->  k * mod(x, a * b), where a > 0 and b > 0
 bool join_digits(Sum& s, const Term term, Expr atom) {
   const Expr y = node(atom).args[0], b = node(atom).args[1];
@@ -192,20 +209,9 @@ bool join_digits(Sum& s, const Term term, Expr atom) {
   if (node(a).range.low <= 0 || node(b).range.low <= 0) return false;
   // term = (k * a) * mod(...)
   const Expr rest = without_factor(term.base, atom);
-  int64_t k = term.coefficient;
-  Expr k_base = rest;
-  const Sum divisor = sum_of(a);
-  if (divisor.is_constant()) {
-    if (k % divisor.constant != 0) return false;
-    k /= divisor.constant;
-  } else {
-    if (divisor.terms.size() != 1 || divisor.constant != 0 || k % divisor.terms[0].coefficient != 0)
-      return false;
-    k /= divisor.terms[0].coefficient;
-    const auto quotient = divide_bases(rest, divisor.terms[0].base);
-    if (!quotient) return false;
-    k_base = *quotient;
-  }
+  const auto factor = divided(term.coefficient, rest, sum_of(a));
+  if (!factor) return false;
+  const auto [k, k_base] = *factor;
   const auto low = try_mod(x, a);
   const auto ab = try_multiply(a, b);
   if (!low || !ab) return false;
@@ -260,21 +266,10 @@ bool join_low_digit(Sum& s, const Term term, Expr atom) {
 // k * x - k * a * floordiv(x, a)  ->  k * mod(x, a)
 bool join_difference(Sum& s, const Term term, Expr atom) {
   const Expr x = node(atom).args[0], a = node(atom).args[1];
-  const Sum divisor = sum_of(a);
   const Expr rest = without_factor(term.base, atom);
-  int64_t k = term.coefficient;
-  Expr k_base = rest;
-  if (divisor.is_constant()) {
-    if (k % divisor.constant != 0) return false;
-    k /= divisor.constant;
-  } else {
-    if (divisor.terms.size() != 1 || divisor.constant != 0 || k % divisor.terms[0].coefficient != 0)
-      return false;
-    k /= divisor.terms[0].coefficient;
-    const auto quotient = divide_bases(rest, divisor.terms[0].base);
-    if (!quotient) return false;
-    k_base = *quotient;
-  }
+  const auto factor = divided(term.coefficient, rest, sum_of(a));
+  if (!factor) return false;
+  const auto [k, k_base] = *factor;
   if (k == INT64_MIN || term.coefficient == INT64_MIN || node(x).kind == ExprKind::constant) return false;
   const auto whole = try_multiply(k_base, x);
   const auto remainder = try_mod(x, a);

@@ -53,10 +53,10 @@ public:
       if (!node_index_.try_emplace(key_, uint32_t(graph.nodes.size())).second)
         throw Refusal{fmt::format("node {} stands twice", in_quotes(key_))};
     } else if (place() == Place::node) {
-      const int member = member_of(key_);
-      if (member >= 0 && (members_ & 1 << member))
+      const auto member = member_of(key_);
+      if (member && (members_ & 1 << *member))
         throw Refusal{fmt::format("node {} has {} twice", in_quotes(graph.nodes.back().id), in_quotes(key_))};
-      if (member >= 0) members_ |= 1 << member;
+      if (member) members_ |= 1 << *member;
     }
     return true;
   }
@@ -176,11 +176,11 @@ private:
   const char* name_of(const bool* seen) const {
     return seen == &seen_nodes_ ? "nodes" : seen == &seen_roots_ ? "root_eclasses" : "class_data";
   }
-  static int member_of(std::string_view key) {
+  static std::optional<size_t> member_of(std::string_view key) {
     constexpr std::string_view members[] = {"op", "eclass", "children", "cost", "subsumed"};
-    for (int i = 0; i < 5; ++i)
+    for (size_t i = 0; i < std::size(members); ++i)
       if (key == members[i]) return i;
-    return -1;
+    return {};
   }
   [[noreturn]] static void wrong(std::string_view what, std::string_view found, std::string_view expected) {
     throw Refusal{fmt::format("{} is {}, expected {}", what, found, expected)};
@@ -189,7 +189,7 @@ private:
     constexpr std::string_view expected[] = {"a string", "a string", "an array of node ids", "a number",
                                              "a boolean"};
     wrong(fmt::format("{} of node {}", in_quotes(key_), in_quotes(graph.nodes.back().id)), found,
-          expected[member_of(key_)]);
+          expected[*member_of(key_)]);
   }
   [[noreturn]] void wrong_child(std::string_view found) const {
     wrong(fmt::format("a child of node {}", in_quotes(graph.nodes.back().id)), found, "a node id");
@@ -228,9 +228,9 @@ private:
   }
   bool member(Kind kind, std::string_view found) {
     constexpr Kind expected[] = {Kind::text, Kind::text, Kind::null, Kind::number, Kind::boolean};
-    const int i = member_of(key_);
-    if (i < 0) return true;
-    if (i == 2 || kind != expected[i]) wrong_member(found);
+    const auto i = member_of(key_);
+    if (!i) return true;
+    if (i == 2 || kind != expected[*i]) wrong_member(found);
     auto& node = graph.nodes.back();
     if (i == 0) node.op = std::move(text_);
     if (i == 1) {

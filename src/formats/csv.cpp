@@ -91,15 +91,17 @@ private:
 
 } // namespace
 
-int Csv::column(std::string_view name) const {
+std::optional<size_t> Csv::column(std::string_view name) const {
   if (!header.empty()) {
     const auto found = std::find(header.begin(), header.end(), name);
-    return found == header.end() ? -1 : int(found - header.begin());
+    if (found == header.end()) return {};
+    return size_t(found - header.begin());
   }
-  int number = -1;
+  size_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   const bool whole = error == std::errc() && end == name.data() + name.size();
-  return whole && number >= 0 && !rows.empty() && size_t(number) < rows[0].size() ? number : -1;
+  if (!whole || rows.empty() || number >= rows[0].size()) return {};
+  return number;
 }
 
 Result<Csv> parse_csv(std::string_view text, std::string_view file_name, const CsvFormat& format) {

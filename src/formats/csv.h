@@ -2,6 +2,7 @@
 #pragma once
 #include "base/result.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,8 @@ struct Csv {
   std::vector<std::vector<std::string>> rows; ///< all of the same length
   std::vector<int64_t> lines;                 ///< where each row begins, from 1
 
-  /// Place of a column by its name or, where there is no header, its number from 0; -1: none.
-  int column(std::string_view name) const;
+  /// Place of a column by its name or, where there is no header, its number from 0.
+  std::optional<size_t> column(std::string_view name) const;
 };
 
 struct CsvFormat {

@@ -351,16 +351,16 @@ private:
     if (const auto at = schema.find("properties"); at != schema.end()) {
       if (!at->is_object()) refuse_schema("\"properties\" is an object");
       for (const auto& [key, value] : at->items()) {
-        const std::string pair = new_name(name + "-" + key + "-pair");
+        const std::string pair = new_name(fmt::format("{}-{}-pair", name, key));
         rules_[pair] = fmt::format("{} {} \":\" {} {}", literal(OrderedJson(key).dump()), space(), space(),
-                                   named(value, name + "-" + key, depth + 1));
+                                   named(value, fmt::format("{}-{}", name, key), depth + 1));
         list.push_back({pair, required.erase(key) > 0});
       }
     }
     const auto additional = schema.find("additionalProperties");
     const bool open = additional == schema.end() ? list.empty() && required.empty() : *additional != false;
     for (const std::string& key : required) {
-      const std::string pair = new_name(name + "-" + key + "-pair");
+      const std::string pair = new_name(fmt::format("{}-{}-pair", name, key));
       rules_[pair] = fmt::format("{} {} \":\" {} {}", literal(OrderedJson(key).dump()), space(), space(),
                                  common("value"));
       list.push_back({pair, true});

@@ -17,9 +17,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t max_adapter_config_bytes = 16'000'000;
 constexpr int64_t max_rank = 1 << 20;
 
-bool is_real(StorageType type) {
-  return storage_info(type).quantized() || type <= StorageType::f8_e5m2; // the table begins with these
-}
+bool is_real(StorageType type) { return storage_info(type).quantized() || storage_info(type).floating(); }
 
 Result<std::vector<float>> transposed(const Result<std::vector<float>>& values, int64_t rows,
                                       int64_t columns) {

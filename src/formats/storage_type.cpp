@@ -65,6 +65,18 @@ char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + '
 
 } // namespace
 
+bool StorageTypeInfo::floating(uint32_t bytes) const {
+  switch (type) {
+  case T::f64:
+  case T::f32:
+  case T::f16:
+  case T::bf16:
+  case T::f8_e4m3:
+  case T::f8_e5m2: return block_bytes >= bytes;
+  default: return false;
+  }
+}
+
 std::span<const StorageTypeInfo> storage_types() { return table; }
 
 const StorageTypeInfo& storage_info(StorageType type) {

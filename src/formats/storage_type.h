@@ -65,6 +65,8 @@ struct StorageTypeInfo {
   uint32_t block_bytes;
 
   bool quantized() const { return block_elements > 1; }
+  /// Floating-point numbers, one by one; of at least that many bytes.
+  bool floating(uint32_t bytes = 1) const;
 };
 
 /// All rows, in the order of the enumeration.

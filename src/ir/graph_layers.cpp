@@ -27,11 +27,10 @@ bool is_source(const GraphView::Box& box) {
 } // namespace
 
 std::vector<GraphView::Group> split_by_layer(const GraphView::Group& group) {
-  constexpr int open = -1; // what stands alone goes to where it is first used
   const size_t n = group.boxes.size();
   std::map<std::string, int> number;
   std::vector<std::string> names{"before the layers"};
-  std::vector<int> part(n, open);
+  std::vector<std::optional<int>> part(n); // none: it stands alone, and goes to where it is first used
   for (size_t b = 0; b < n; ++b) {
     if (!is_source(group.boxes[b])) continue;
     const std::string layer = layer_of(group.boxes[b].title);
@@ -50,13 +49,13 @@ std::vector<GraphView::Group> split_by_layer(const GraphView::Group& group) {
     users[size_t(arrow.from)].push_back(arrow.to);
   }
   for (size_t b = 0; b < n; ++b) {
-    if (group.boxes[b].style == "input") part[b] = std::max(part[b], 0);
+    if (group.boxes[b].style == "input") part[b] = std::max(part[b], std::optional(0));
     for (const int input : inputs[b]) part[b] = std::max(part[b], part[size_t(input)]);
   }
   for (size_t b = n; b-- > 0;)
-    if (part[b] == open) {
+    if (!part[b]) {
       int first = int(names.size());
-      for (const int user : users[b]) first = std::min(first, part[size_t(user)]);
+      for (const int user : users[b]) first = std::min(first, *part[size_t(user)]);
       part[b] = first == int(names.size()) ? 0 : first;
     }
 
@@ -65,26 +64,26 @@ std::vector<GraphView::Group> split_by_layer(const GraphView::Group& group) {
   std::vector<std::map<int, int>> outside(names.size()); // box of another part -> its stand-in here
   for (size_t p = 0; p < names.size(); ++p) parts[p].name = fmt::format("{} / {}", group.name, names[p]);
   for (const auto& arrow : group.arrows) { // stand-ins first: the order stays topological
-    const auto from = size_t(arrow.from), to = size_t(part[size_t(arrow.to)]);
+    const auto from = size_t(arrow.from), to = size_t(*part[size_t(arrow.to)]);
     if (part[from] == int(to) || outside[to].contains(arrow.from)) continue;
     GraphView::Box box = group.boxes[from];
-    box.line = "from " + names[size_t(part[from])];
+    box.line = "from " + names[size_t(*part[from])];
     box.style = "outside";
     outside[to].emplace(arrow.from, int(parts[to].boxes.size()));
     parts[to].boxes.push_back(std::move(box));
   }
   for (size_t b = 0; b < n; ++b) {
-    auto& boxes = parts[size_t(part[b])].boxes;
+    auto& boxes = parts[size_t(*part[b])].boxes;
     place[b] = int(boxes.size());
     boxes.push_back(group.boxes[b]);
   }
   for (const auto& arrow : group.arrows) {
-    const auto from = size_t(arrow.from), to = size_t(part[size_t(arrow.to)]);
+    const auto from = size_t(arrow.from), to = size_t(*part[size_t(arrow.to)]);
     const int source = part[from] == int(to) ? place[from] : outside[to].at(arrow.from);
     parts[to].arrows.push_back({source, place[size_t(arrow.to)], arrow.text});
   }
   for (const auto& [box, name] : group.links)
-    parts[size_t(part[size_t(box)])].links.emplace_back(place[size_t(box)], name);
+    parts[size_t(*part[size_t(box)])].links.emplace_back(place[size_t(box)], name);
   std::erase_if(parts, [](const GraphView::Group& p) { return p.boxes.empty(); });
   return parts;
 }

@@ -36,8 +36,8 @@ Expr axis_symbol(int d, Expr extent) {
   int64_t high = extent.range().high;
   if (high <= 1) return 0;
   struct Entry {
-    int axis = -1;
-    int64_t high = 0;
+    int axis = 0;
+    int64_t high = 0; // of an entry in use at least 2
     Expr symbol;
   };
   // asked for many times a node; expressions live as long as the process

@@ -63,22 +63,22 @@ Batch::Id Batch::start(std::vector<int32_t> prompt, How how) {
                   "a picture of {} numbers", how.picture->size());
     LUMINAL_CHECK(int64_t(prompt.size()) > prefix_, "a prompt of {} tokens with a picture", prompt.size());
   }
-  int64_t slot = -1;
+  std::optional<int64_t> slot;
   size_t shared = 0;
   for (int64_t s = 0; s < slots_; s++) {
     if (taken_[size_t(s)]) continue;
     const Remembered& there = remembered_[size_t(s)];
     const size_t here = shared_tokens(there.tokens, there.picture, prompt, how);
-    if (slot < 0 || here > shared) slot = s, shared = here;
+    if (!slot || here > shared) slot = s, shared = here;
   }
-  if (slot < 0) throw Error(fmt::format("all {} places are taken", slots_));
+  if (!slot) throw Error(fmt::format("all {} places are taken", slots_));
   shared = std::min(shared, prompt.size() - 1); // the last token is computed: its logits are wanted
-  taken_[size_t(slot)] = true;
+  taken_[size_t(*slot)] = true;
   const Id id = next_id_++;
   const size_t end = how.most < 0 ? SIZE_MAX : prompt.size() + size_t(how.most);
   if (!how.is_end) how.is_end = [](int32_t) { return false; };
   Sampler sampler(how.sampling), drawing(Draft::drawing_options(how.sampling));
-  texts_.emplace(id, Text{slot, int64_t(shared), std::move(prompt), shared, std::move(how),
+  texts_.emplace(id, Text{*slot, int64_t(shared), std::move(prompt), shared, std::move(how),
                           std::move(sampler), std::move(drawing), end});
   return id;
 }

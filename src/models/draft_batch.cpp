@@ -13,7 +13,7 @@ struct DraftBatch::Running {
   Sampler* sampler = nullptr;
   std::vector<int32_t> all; ///< with the proposals so far
   std::vector<Proposal> proposals;
-  int64_t row = -1; ///< of the logits of this step
+  std::optional<int64_t> row; ///< of the logits of this step
   bool done = false;
 };
 
@@ -73,11 +73,11 @@ std::vector<std::vector<Proposal>> DraftBatch::propose(std::span<const Wanted> t
     const auto lacks_one = [&](const Running& text) {
       return text.all.size() - read_[size_t(text.slot)].size() == 1;
     };
-    for (Running& text : running) text.row = -1;
+    for (Running& text : running) text.row.reset();
     for (Running& text : running)
       if (!text.done && text.most > 0 && lacks_one(text)) take(text);
     for (Running& text : running)
-      if (!text.done && text.most > 0 && text.row < 0) take(text);
+      if (!text.done && text.most > 0 && !text.row) take(text);
     for (Running& text : running)
       if (!text.done && text.most <= 0) {
         take(text);
@@ -88,8 +88,8 @@ std::vector<std::vector<Proposal>> DraftBatch::propose(std::span<const Wanted> t
     steps_++;
     more = false;
     for (Running& text : running) {
-      if (text.row >= 0) {
-        const auto logits = std::span<const float>(logits_).subspan(size_t(text.row) * size);
+      if (text.row) {
+        const auto logits = std::span<const float>(logits_).subspan(size_t(*text.row) * size);
         std::vector<TokenShare> from =
             text.sampler->distribution(logits.first(size_t(vocabulary_)), text.all);
         text.all.push_back(text.sampler->draw(from));

@@ -248,7 +248,7 @@ private:
   }
   StorageType new_type(const TensorView& view) const {
     const bool blocks = storage_info(view.type).quantized();
-    if (!can_dequantize(view.type) || (!blocks && view.type > StorageType::bf16) ||
+    if (!can_dequantize(view.type) || (!blocks && !storage_info(view.type).floating(2)) ||
         (blocks && blocks_ == ChangedBlocks::same && !can_quantize(view.type)))
       throw Error(fmt::format("{}: tensor {} is stored as {}, which adapters do not change", file_.path,
                               view.name, storage_name(view.type)));

@@ -72,15 +72,16 @@ LaidOut::LaidOut(Form f, const AxisTable& table) : form(std::move(f)), set(form.
   }
 }
 
-int LaidOut::position(AxisId a) const {
+std::optional<size_t> LaidOut::position(AxisId a) const {
   const auto at = std::ranges::find(form.axes, a);
-  return at == form.axes.end() ? -1 : int(at - form.axes.begin());
+  if (at == form.axes.end()) return {};
+  return size_t(at - form.axes.begin());
 }
 
-Expr LaidOut::at(int position, const AxisTable& table) const {
-  const Stretch& place = places[size_t(position)];
+Expr LaidOut::at(size_t position, const AxisTable& table) const {
+  const Stretch& place = places[position];
   const auto d = size_t(place.dim);
-  const Expr extent = table.extent(form.axes[size_t(position)]);
+  const Expr extent = table.extent(form.axes[position]);
   Expr e = index[d];
   const Expr above = place.low * extent; // where the next axis of the dimension begins
   if (above != shape[d]) e = mod(e, above);

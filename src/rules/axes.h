@@ -108,7 +108,7 @@ struct Form {
 
 /// Where an axis lies in a dimension: its value is (index // low) % extent.
 struct Stretch {
-  int dim = -1;
+  int dim = 0;
   Expr low = 1;
 };
 
@@ -120,9 +120,9 @@ struct LaidOut {
   std::vector<Expr> index;     // axis_symbol of each dimension
   AxisSet set;
   LaidOut(Form form, const AxisTable& axes);
-  int position(AxisId a) const; // in form.axes; -1: not there
+  std::optional<size_t> position(AxisId a) const; // in form.axes
   /// The index of one axis over the dimensions of the form.
-  Expr at(int position, const AxisTable& axes) const;
+  Expr at(size_t position, const AxisTable& axes) const;
 };
 
 /// Numbers equal values: the first one 0, and so on. `T` has hash() and ==.

@@ -230,16 +230,16 @@ private:
   Expr axis_in(AxisId a, const LaidOut& to, const Place* place) {
     if (place)
       if (const Expr* e = place->index_of(a)) return over(*e, to);
-    const int at = to.position(a);
-    return at < 0 ? Expr(0) : to.at(at, t_.axes);
+    const auto at = to.position(a);
+    return at ? to.at(*at, t_.axes) : Expr(0);
   }
   /// An expression over names, over the dimensions of a form.
   Expr over(Expr e, const LaidOut& to) {
     if (e.is_constant()) return e;
     ExprMap<Expr> dims;
     t_.axes.read_by(e).for_each([&](AxisId a) {
-      const int at = to.position(a);
-      dims[t_.axes.symbol(a)] = at < 0 ? Expr(0) : to.at(at, t_.axes);
+      const auto at = to.position(a);
+      dims[t_.axes.symbol(a)] = at ? to.at(*at, t_.axes) : Expr(0);
     });
     return dims.empty() ? e : substitute(e, dims);
   }
@@ -247,9 +247,9 @@ private:
     std::vector<Expr> map;
     for (size_t d = 0; d < from.rank(); ++d) {
       const auto dim = from.dim(d);
-      const int same = place ? -1 : same_dim(dim, to);
-      if (same >= 0) {
-        map.push_back(to.index[size_t(same)]);
+      const auto same = place ? std::nullopt : same_dim(dim, to);
+      if (same) {
+        map.push_back(to.index[size_t(*same)]);
         continue;
       }
       Expr e = 0;
@@ -264,7 +264,7 @@ private:
     Expr all = 1;
     const auto need = [&](AxisId a) {
       const Expr some = lt(0, t_.axes.extent(a));
-      if (to.position(a) < 0 && prove(some) != Truth::yes) all = logical_and(all, some);
+      if (!to.position(a) && prove(some) != Truth::yes) all = logical_and(all, some);
     };
     for (const AxisId a : from.axes)
       if (const Expr* e = place ? place->index_of(a) : nullptr)

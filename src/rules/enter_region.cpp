@@ -247,9 +247,9 @@ private:
       const auto from = dim(in, j);
       const auto matters = [&](AxisId a) { return varying.contains(a) || t_.axes.extent(a).range().low < 1; };
       if (std::ranges::none_of(from, matters)) continue;
-      const int whole = same_dim(view, j, f_[in].type().shape[j]);
-      if (whole >= 0)
-        put_dim(place, varying, from, dim(id, size_t(whole)));
+      const auto whole = same_dim(view, j, f_[in].type().shape[j]);
+      if (whole)
+        put_dim(place, varying, from, dim(id, *whole));
       else if (!put_pieces(place, varying, from, f_[in].type().shape[j], id, view, view.map[j]))
         put_index(place, varying, from, over_names(view.map[j], id, view.shape));
     }
@@ -263,11 +263,11 @@ private:
     return viewed(x, std::move(place), holes);
   }
   /// The axis of the view that is index j by itself, over the very extent.
-  static int same_dim(const ViewAttr& view, size_t j, Expr extent) {
-    if (!view.map[j].is_symbol()) return -1;
+  static std::optional<size_t> same_dim(const ViewAttr& view, size_t j, Expr extent) {
+    if (!view.map[j].is_symbol()) return {};
     for (size_t d = 0; d < view.shape.size(); ++d)
-      if (view.shape[d] == extent && view.map[j] == axis_symbol(int(d), view.shape[d])) return int(d);
-    return -1;
+      if (view.shape[d] == extent && view.map[j] == axis_symbol(int(d), view.shape[d])) return d;
+    return {};
   }
 
   AxisSet axes_of_dims(NodeId id, std::span<const int> dims) const {

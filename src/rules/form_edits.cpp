@@ -31,23 +31,23 @@ void append_new(Form& form, const Form& other, const AxisSet& axes) {
   }
 }
 
-int same_dim(std::span<const AxisId> dim, const LaidOut& to) {
-  if (dim.empty()) return -1;
-  const int at = to.position(dim[0]);
-  if (at < 0) return -1;
-  const int d = to.places[size_t(at)].dim;
-  return std::ranges::equal(dim, to.form.dim(size_t(d))) ? d : -1;
+std::optional<int> same_dim(std::span<const AxisId> dim, const LaidOut& to) {
+  if (dim.empty()) return {};
+  const auto at = to.position(dim[0]);
+  if (!at) return {};
+  const int d = to.places[*at].dim;
+  return std::ranges::equal(dim, to.form.dim(size_t(d))) ? std::optional(d) : std::nullopt;
 }
 
 std::optional<std::vector<int>> dims_within(const Form& form, const LaidOut& to) {
   std::vector<int> out;
   for (size_t d = 0; d < form.rank(); ++d) {
-    int found = form.dim(d).empty() ? -1 : same_dim(form.dim(d), to);
+    std::optional<int> found = same_dim(form.dim(d), to);
     if (form.dim(d).empty())
-      for (size_t k = 0; k < to.form.rank() && found < 0; ++k)
+      for (size_t k = 0; k < to.form.rank() && !found; ++k)
         if (to.form.dim(k).empty() && std::ranges::count(out, int(k)) == 0) found = int(k);
-    if (found < 0) return {};
-    out.push_back(found);
+    if (!found) return {};
+    out.push_back(*found);
   }
   return out;
 }

@@ -15,8 +15,8 @@ Form part_of(const Form& form, std::span<const int> dims); ///< these dimensions
 /// Dimensions that are folded in part are cut where that changes.
 Form cut(const Form& form, const AxisSet& over);
 
-/// The dimension of `to` that has exactly these axes; -1: there is none.
-int same_dim(std::span<const AxisId> dim, const LaidOut& to);
+/// The dimension of `to` that has exactly these axes.
+std::optional<int> same_dim(std::span<const AxisId> dim, const LaidOut& to);
 /// The dimensions of `to` that a form has, in its order; nothing where it has another one.
 std::optional<std::vector<int>> dims_within(const Form& form, const LaidOut& to);
 /// Dimensions of the space that a body has: those that it varies with, and those that its node had.

@@ -27,24 +27,24 @@ Factors factors_of(Expr e) {
 bool divides(Expr a, Expr b) { return exact_quotient(b, a).has_value(); }
 
 /// A symbol i<d> of the space, by Expr::id.
-int axis_of(Expr symbol, const Shape& space) {
+std::optional<int> axis_of(Expr symbol, const Shape& space) {
   for (size_t d = 0; d < space.size(); ++d)
     if (symbol == axis_symbol(int(d), space[d])) return int(d);
-  return -1;
+  return {};
 }
 
 bool reads_an_axis(Expr e, const Shape& space) {
   if (e.is_constant()) return false;
   return std::ranges::any_of(symbols_of(e), [&](Expr s) {
-    return axis_of(s, space) >= 0 || (s.name().size() > 1 && s.name()[0] == 'h');
+    return axis_of(s, space) || (s.name().size() > 1 && s.name()[0] == 'h');
   });
 }
 
 /// i, i % m, i // q, (i // q) % m, (i % m) // q.
 std::optional<Piece> piece_of(Expr e, const Shape& space) {
   if (e.is_symbol()) {
-    const int d = axis_of(e, space);
-    return d < 0 ? std::nullopt : std::optional(Piece{d, 1, space[size_t(d)], 1});
+    const auto d = axis_of(e, space);
+    return d ? std::optional(Piece{*d, 1, space[size_t(*d)], 1}) : std::nullopt;
   }
   if (e.kind() != ExprKind::mod && e.kind() != ExprKind::floordiv) return {};
   const Expr by = e.args()[1];

@@ -329,7 +329,7 @@ luminal::Result<void> Context::refresh() {
       arena_ = std::move(*arena);
     }
     for (const SlotId i : plan.slots.ids())
-      if (places.offsets[i] >= 0 && !results_.contains(i)) addresses_[i] = arena_.data() + places.offsets[i];
+      if (places.offsets[i] && !results_.contains(i)) addresses_[i] = arena_.data() + *places.offsets[i];
   }
   for (const SlotId i : plan.slots.ids())
     if (plan.slots[i].kind == SlotKind::weight && plan.slots[i].used &&

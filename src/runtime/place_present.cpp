@@ -38,14 +38,14 @@ PresentPlaces present_places(const Plan& plan, const IdVector<SlotId, int64_t>& 
   for (const SlotId s : used)
     if (s && plan.slots[s].kind == SlotKind::arena && plan.slots[s].offset >= 0) order.push_back(s);
   std::ranges::stable_sort(order, {}, [&](SlotId s) { return plan.slots[s].offset; });
-  PresentPlaces places{IdVector<SlotId, int64_t>(plan.slots.size(), -1), 0};
+  PresentPlaces places{IdVector<SlotId, std::optional<int64_t>>(plan.slots.size()), 0};
   for (size_t i = 0; i < order.size(); i++) {
     const Slot& slot = plan.slots[order[i]];
     int64_t at = 0; // behind all that lies before it at the largest sizes
     for (size_t k = 0; k < i; k++) {
       const Slot& before = plan.slots[order[k]];
       if (before.offset + before.max_bytes <= slot.offset)
-        at = std::max(at, places.offsets[order[k]] + (bytes[order[k]] + 63) / 64 * 64);
+        at = std::max(at, *places.offsets[order[k]] + (bytes[order[k]] + 63) / 64 * 64);
     }
     places.offsets[order[i]] = at;
     places.bytes = std::max(places.bytes, at + bytes[order[i]]);

@@ -2,6 +2,7 @@
 // largest ones take (a limit of its address space; more than a processor can address).
 #pragma once
 #include "runtime/plan.h"
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace luminal::runtime {
 bool places_at_present(const Plan& plan);
 
 struct PresentPlaces {
-  IdVector<SlotId, int64_t> offsets; ///< -1: not in the arena
-  int64_t bytes = 0;                 ///< of the arena
+  IdVector<SlotId, std::optional<int64_t>> offsets; ///< none: not in the arena
+  int64_t bytes = 0;                                ///< of the arena
 };
 /// `bytes`: of slots, at the present sizes. What the plan places apart stays apart.
 PresentPlaces present_places(const Plan& plan, const IdVector<SlotId, int64_t>& bytes);

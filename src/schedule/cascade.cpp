@@ -42,7 +42,48 @@ public:
   void run();
 
 private:
+  /// Factors that transforms share.
+  struct Factor {
+    Scalar program;
+    int first;
+    std::vector<int> users;
+    ValueId weights, correction;
+    std::vector<AxisId> weight_axes, correction_axes;
+  };
+  using Entries = std::vector<std::pair<Stage, StageNest>>;
+
+  // The steps, in their order.
   void join_plain_folds();
+  void check_form();
+  void share_factors();
+  void find_known();
+  void find_axes_of_factors();
+  void make_states();
+  void shape_states();
+  void begin_states();
+  void fold_component(int i);
+  void scale_by_factor(int i, Factor& factor, Stage& stage, Component& fold);
+  void hand_on_states();
+  void finish();
+  void narrow_sources();
+  void insert_stages();
+
+  void add(Entries& list, Stage s, bool in_tile) {
+    StageNest nest = loops_of(s);
+    if (in_tile && carried_) {
+      nest.together = loop_;
+      nest.cascade = n_.cascades + 1;
+      nest.at = tile_.empty() ? nest_.at : loop_;
+    }
+    list.push_back({std::move(s), std::move(nest)});
+  }
+  /// The correction of one component is computed where it is used, as often as it has states.
+  static bool corrects_in_place(const Factor& factor) {
+    return factor.users.size() == 1 && std::ranges::none_of(factor.program.nodes(), [](auto& node) {
+             return node.kind == ScalarNode::Kind::op && is_long_chain(node.op);
+           });
+  }
+  Factor* factor_of(int i) { return factor_of_[size_t(i)] ? &factors_[*factor_of_[size_t(i)]] : nullptr; }
   std::vector<AxisId> axes_union(std::vector<AxisId> a, const std::vector<AxisId>& b) const {
     a.insert(a.end(), b.begin(), b.end());
     std::ranges::sort(a);
@@ -58,10 +99,7 @@ private:
     return out;
   }
   ValueId new_value(const std::string& name, DType dtype, const std::vector<AxisId>& axes) {
-    ConeValue v;
-    v.name = n_.free_name(name);
-    v.dtype = dtype;
-    v.role = ValueRole::interior;
+    ConeValue v = interior_value(n_.free_name(name), dtype);
     v.axes = axes;
     for (AxisId a : axes) v.shape.push_back(n_.cone.axes[a].extent);
     return n_.add_value(std::move(v));
@@ -143,6 +181,15 @@ private:
   std::vector<AxisId> reduced_;
   std::vector<ValueId> state_, next_;        // values by component
   std::vector<std::optional<double>> known_; // what one trip adds, by component
+  std::vector<Factor> factors_;
+  // By component: its place in factors_; the types that its weights are rounded to; is its result copied
+  // out of its state; the index of the result.
+  std::vector<std::optional<size_t>> factor_of_;
+  std::vector<std::vector<DType>> through_;
+  std::vector<bool> copied_out_;
+  std::vector<std::vector<Expr>> out_index_;
+  int count_ = 0; // of the tuple's components
+  Entries before_, tile_, after_;
 };
 
 /// What the component adds up in one trip of the loop, where that is an integer that its type holds
@@ -220,11 +267,32 @@ void Cascade::join_plain_folds() {
 
 void Cascade::run() {
   if (!f_.monoid) join_plain_folds();
-  int n = f_.monoid->size();
+  count_ = f_.monoid->size();
+  check_form();
+  share_factors();
+  find_known();
+  find_axes_of_factors();
+  make_states();
+  shape_states();
+  if (carried_) begin_states();
+  for (int i = 0; i < count_; i++)
+    if (!known_[size_t(i)]) fold_component(i);
+  if (carried_) hand_on_states();
+  finish();
+  // One stage alone waits for nobody: where its loop is not shared, it sums from the state on.
+  if (tile_.size() == 1) tile_[0].second.together.clear();
+  n_.cascades++;
+  n_.erase_stage(stage_);
+  narrow_sources();
+  insert_stages();
+}
+
+/// Which axes are reduced, and whether a state goes from trip to trip.
+void Cascade::check_form() {
   carried_ = loop_ != "root";
   if (f_.scan_axis || nest_.rolling) refuse("stage {} is a scan", f_.name);
   std::set<AxisId> kept;
-  for (int i = 0; i < n; i++) kept.insert(comp(i).axes.begin(), comp(i).axes.end());
+  for (int i = 0; i < count_; i++) kept.insert(comp(i).axes.begin(), comp(i).axes.end());
   for (AxisId a : f_.axes)
     if (!kept.contains(a)) reduced_.push_back(a);
   if (carried_) {
@@ -235,69 +303,48 @@ void Cascade::run() {
         refuse("loop {} is not part of the reduction", loop_);
     if (!l->symbol.is_symbol()) carried_ = false; // one trip
   }
-  for (size_t i = size_t(n); i < f_.components.size(); i++)
+  for (size_t i = size_t(count_); i < f_.components.size(); i++)
     if (!f_.components[i].after) refuse("stage {} has more components than its tuple", f_.name);
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < count_; i++)
     visit(comp(i).body, [&](const Formula& f) {
       if (f.is<FormulaComponent>()) refuse("stage {}: a body reads another component", f_.name);
     });
+}
 
-  std::vector<std::pair<Stage, StageNest>> before, tile, after;
-  auto add = [&](std::vector<std::pair<Stage, StageNest>>& list, Stage s, bool in_tile) {
-    StageNest nest = loops_of(s);
-    if (in_tile && carried_) {
-      nest.together = loop_;
-      nest.cascade = n_.cascades + 1;
-      nest.at = tile.empty() ? nest_.at : loop_;
-    }
-    list.push_back({std::move(s), std::move(nest)});
-  };
-
-  // Factors that transforms share.
-  struct Factor {
-    Scalar program;
-    int first;
-    std::vector<int> users;
-    ValueId weights, correction;
-    std::vector<AxisId> weight_axes, correction_axes;
-  };
-  std::vector<Factor> factors;
-  std::vector<int> factor_of(size_t(n), -1);
-  std::vector<std::vector<DType>> through(static_cast<size_t>(n)); // types that its weights are rounded to
+void Cascade::share_factors() {
+  factor_of_.resize(size_t(count_));
+  through_.resize(size_t(count_));
   const auto& parts = f_.monoid->components();
   const bool one_type = std::ranges::all_of(parts, [&](auto& m) { return m.dtype == parts[0].dtype; });
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < count_; i++) {
     const MonoidComponent& m = f_.monoid->components()[size_t(i)];
     if (m.op != Op::add || m.transform.is_leaf(0)) continue;
     auto w = linear_factor(m.transform, m.transform.nodes().size() - 1, m.dtype);
     if (!w) continue;
     if (!one_type) w = LinearFactor{w->rounded()};
-    through[size_t(i)] = w->through;
-    for (size_t k = 0; k < factors.size() && factor_of[size_t(i)] < 0; k++)
-      if (factors[k].program == w->program) {
-        factors[k].users.push_back(i);
-        factor_of[size_t(i)] = int(k);
-      }
-    if (factor_of[size_t(i)] >= 0) continue;
-    factor_of[size_t(i)] = int(factors.size());
-    factors.push_back({w->program, i, {i}, {}, {}, {}, {}});
+    through_[size_t(i)] = w->through;
+    const auto same = std::ranges::find(factors_, w->program, &Factor::program);
+    factor_of_[size_t(i)] = size_t(same - factors_.begin());
+    if (same != factors_.end())
+      same->users.push_back(i);
+    else
+      factors_.push_back({w->program, i, {i}, {}, {}, {}, {}});
   }
-  // The correction of one component is computed where it is used, as often as it has states.
-  const auto corrects_in_place = [&](const Factor& factor) {
-    return factor.users.size() == 1 && std::ranges::none_of(factor.program.nodes(), [](auto& node) {
-             return node.kind == ScalarNode::Kind::op && is_long_chain(node.op);
-           });
-  };
-  for (int i = 0; i < n; i++) known_.push_back(known_sum(i));
+}
+
+/// Sums that are known beforehand need no fold.
+void Cascade::find_known() {
+  for (int i = 0; i < count_; i++) known_.push_back(known_sum(i));
   // The first stage of a tile opens its loop: it has to be a fold.
   const auto first = std::ranges::find_if_not(known_, [](auto& sum) { return sum.has_value(); });
-  const int opener = first == known_.end() ? -1 : int(first - known_.begin());
-  if (opener < 0 ||
-      (factor_of[size_t(opener)] >= 0 && !corrects_in_place(factors[size_t(factor_of[size_t(opener)])])))
-    known_.assign(size_t(n), {});
-  for (int i = 0; i < n; i++)
+  const Factor* factor = first == known_.end() ? nullptr : factor_of(int(first - known_.begin()));
+  if (first == known_.end() || (factor && !corrects_in_place(*factor))) known_.assign(size_t(count_), {});
+  for (int i = 0; i < count_; i++)
     if (known_[size_t(i)]) replace_known(f_.components[size_t(i)]);
-  for (Factor& factor : factors) {
+}
+
+void Cascade::find_axes_of_factors() {
+  for (Factor& factor : factors_) {
     for (int j = 0; j < factor.first; j++) {
       bool old = factor.program.reads(1 + 2 * j), fresh = factor.program.reads(2 + 2 * j);
       if (old || fresh) factor.correction_axes = axes_union(factor.correction_axes, comp(j).axes);
@@ -309,24 +356,28 @@ void Cascade::run() {
           factor.weight_axes = axes_union(factor.weight_axes, {a});
     }
   }
-  // The carried state. A result that leaves the kernel is copied out at the end.
-  state_.resize(size_t(n));
-  next_.resize(size_t(n));
-  std::vector<bool> read(size_t(n), false), copied_out(size_t(n), false);
-  for (int i = 0; i < n; i++) {
+}
+
+/// The carried state. A result that leaves the kernel is copied out at the end.
+void Cascade::make_states() {
+  state_.resize(size_t(count_));
+  next_.resize(size_t(count_));
+  copied_out_.assign(size_t(count_), false);
+  std::vector<bool> read(size_t(count_), false);
+  for (int i = 0; i < count_; i++) {
     for (int j : f_.monoid->dependencies(i)) read[size_t(j)] = true;
     auto& transform = f_.monoid->components()[size_t(i)].transform;
     for (int j = 0; j < i; j++)
       if (transform.reads(1 + 2 * j) || transform.reads(2 + 2 * j)) read[size_t(j)] = true;
   }
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < count_; i++) {
     if (known_[size_t(i)] && !carried_) continue; // without a state
     Component& c = f_.components[size_t(i)];
     bool leaves_kernel = c.out && n_.cone.values[c.out].role != ValueRole::interior;
     if (!c.out || (leaves_kernel && carried_)) {
       std::string name = !c.out ? fmt::format("{}.{}", f_.name, i) : n_.cone.values[c.out].name + ".state";
       ValueId v = new_value(name, c.dtype, c.axes);
-      copied_out[size_t(i)] = bool(c.out);
+      copied_out_[size_t(i)] = bool(c.out);
       state_[size_t(i)] = v;
       if (!c.out) c.index = plain(c.axes);
     } else {
@@ -336,155 +387,152 @@ void Cascade::run() {
     if (carried_ && read[size_t(i)] && !known_[size_t(i)])
       next_[size_t(i)] = new_value(n_.cone.values[state_[size_t(i)]].name + ".new", c.dtype, c.axes);
   }
-  // New states are indexed by the plain axes of their component.
-  std::vector<std::vector<Expr>> out_index;
-  for (int i = 0; i < n; i++) {
-    out_index.push_back(f_.components[size_t(i)].index);
-    bool own = state_[size_t(i)] != f_.components[size_t(i)].out || next_[size_t(i)] != state_[size_t(i)];
-    if (own && f_.components[size_t(i)].index.size() != f_.components[size_t(i)].axes.size()) {
-      // Dimensions of extent 1: give the new values the same shape as the result.
-      const ConeValue& result = n_.cone.values[f_.components[size_t(i)].out];
-      for (ValueId v : {state_[size_t(i)], next_[size_t(i)]}) {
-        n_.cone.values[v].shape = result.shape;
-        n_.cone.values[v].axes = result.axes;
-      }
-    } else if (own) {
-      f_.components[size_t(i)].index = out_index.back();
-      if (f_.components[size_t(i)].out) {
-        const ConeValue& result = n_.cone.values[f_.components[size_t(i)].out];
-        for (ValueId v : {state_[size_t(i)], next_[size_t(i)]}) {
-          n_.cone.values[v].shape = result.shape;
-          n_.cone.values[v].axes = result.axes;
-        }
-      }
-    }
-  }
-  if (carried_) {
-    // States with most axes first: their nest may hold the others.
-    std::vector<std::vector<AxisId>> order;
-    for (int i = 0; i < n; i++)
-      if (!contains(order, comp(i).axes)) order.push_back(comp(i).axes);
-    std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
-    std::map<std::vector<AxisId>, Stage> inits;
-    for (size_t k = 0; k < order.size(); k++)
-      inits[order[k]] =
-          new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
-    for (int i = 0; i < n; i++) {
-      FormulaRef identity = is_float(comp(i).dtype)
-                                ? formula_constant(comp(i).dtype, identity_f64(comp(i).op, comp(i).dtype))
-                                : formula_index(Expr(identity_i64(comp(i).op, comp(i).dtype)), comp(i).dtype);
-      inits[comp(i).axes].components.push_back(
-          map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));
-    }
-    for (auto& axes : order) add(before, inits[axes], false);
-  }
+}
 
-  for (int i = 0; i < n; i++) {
+/// New values have the shape of the result, whose dimensions of extent 1 are no axes of the component.
+void Cascade::shape_states() {
+  for (int i = 0; i < count_; i++) {
     const Component& c = comp(i);
-    const MonoidComponent& m = f_.monoid->components()[size_t(i)];
-    if (known_[size_t(i)]) continue;
-    Component fold = c;
-    fold.out = next_[size_t(i)];
-    fold.after = false;
-    Stage s = new_stage(n_.cone.values[c.out ? c.out : state_[size_t(i)]].name, with_reduced(c.axes));
-    s.domain = f_.domain;
-    auto body_of = [&](int j) { return comp(j).body; };
-    auto state_of = [&](int j) { return state(j); };
-    if (m.transform.is_leaf(0)) {
-      if (carried_) fold.init = state(i);
-    } else if (factor_of[size_t(i)] >= 0) {
-      Factor& factor = factors[size_t(factor_of[size_t(i)])];
-      if (factor.first == i && carried_)
-        fold.init = with(factor.program, i, formula_constant(c.dtype, 1), state_of);
-      if (factor.first == i && carried_ && !corrects_in_place(factor)) {
-        Stage correction = new_stage(f_.name + ".c", factor.correction_axes);
-        FormulaRef value = fold.init;
-        factor.correction = new_value(f_.name + ".c", c.dtype, factor.correction_axes);
-        correction.components.push_back(
-            map_to(factor.correction, value, plain(factor.correction_axes), factor.correction_axes));
-        add(tile, std::move(correction), true);
-      }
-      bool one = is_constant(c.body, 1);
-      FormulaRef weight;
-      bool shared = factor.users.size() > 1;
-      if (shared && !factor.weights) {
-        FormulaRef value = with(factor.program, i, formula_constant(c.dtype, 1), body_of);
-        factor.weights = new_value(f_.name + ".w", c.dtype, factor.weight_axes);
-        Component map = map_to(factor.weights, value, plain(factor.weight_axes), factor.weight_axes);
-        auto mine = with_reduced(c.axes);
-        if (mine == factor.weight_axes) { // computed on the way of this fold
-          s.components.push_back(map);
-          weight = formula_component(0, c.dtype);
-        } else {
-          Stage weights = new_stage(f_.name + ".w", factor.weight_axes);
-          weights.domain = f_.domain;
-          weights.components.push_back(map);
-          add(tile, std::move(weights), true);
-        }
-      }
-      if (!weight)
-        weight = shared ? formula_load(factor.weights, c.dtype, plain(factor.weight_axes))
-                        : with(factor.program, i, formula_constant(c.dtype, 1), body_of);
-      for (DType type : through[size_t(i)]) weight = formula_cast(type, weight);
-      fold.body = one ? weight : formula_op(Op::mul, {weight, c.body});
-      if (carried_ && factor.correction)
-        fold.init = formula_load(factor.correction, c.dtype, plain(factor.correction_axes));
-      if (carried_) fold.init = formula_op(Op::mul, {state(i), fold.init});
-    } else {
-      fold.body = with(m.transform, i, c.body, body_of);
-      if (carried_) fold.init = with(m.transform, i, state(i), state_of);
+    out_index_.push_back(c.index);
+    const bool own = state_[size_t(i)] != c.out || next_[size_t(i)] != state_[size_t(i)];
+    if (!own || !c.out) continue;
+    for (const ValueId v : {state_[size_t(i)], next_[size_t(i)]}) {
+      n_.cone.values[v].shape = n_.cone.values[c.out].shape;
+      n_.cone.values[v].axes = n_.cone.values[c.out].axes;
     }
-    s.components.push_back(std::move(fold));
-    add(tile, std::move(s), true);
   }
-  if (carried_) {
-    std::map<std::vector<AxisId>, size_t> where;
-    std::vector<Stage> steps;
-    for (int i = 0; i < n; i++) {
-      if (next_[size_t(i)] == state_[size_t(i)] && !known_[size_t(i)]) continue;
-      auto [slot, fresh] = where.try_emplace(comp(i).axes, steps.size());
-      if (fresh) {
-        steps.push_back(new_stage(f_.name + ".next", comp(i).axes));
-        if (steps.size() > 1)
-          steps.back().name = n_.free_stage_name(fmt::format("{}.next{}", f_.name, steps.size() - 1));
-      }
-      steps[slot->second].components.push_back(
-          map_to(state_[size_t(i)], next(i), comp(i).index, comp(i).axes));
-    }
-    for (auto& s : steps) add(tile, std::move(s), true);
-  }
+}
 
+void Cascade::begin_states() {
+  // States with most axes first: their nest may hold the others.
+  std::vector<std::vector<AxisId>> order;
+  for (int i = 0; i < count_; i++)
+    if (!contains(order, comp(i).axes)) order.push_back(comp(i).axes);
+  std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
+  std::map<std::vector<AxisId>, Stage> inits;
+  for (size_t k = 0; k < order.size(); k++)
+    inits[order[k]] = new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
+  for (int i = 0; i < count_; i++) {
+    FormulaRef identity = is_float(comp(i).dtype)
+                              ? formula_constant(comp(i).dtype, identity_f64(comp(i).op, comp(i).dtype))
+                              : formula_index(Expr(identity_i64(comp(i).op, comp(i).dtype)), comp(i).dtype);
+    inits[comp(i).axes].components.push_back(
+        map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));
+  }
+  for (auto& axes : order) add(before_, inits[axes], false);
+}
+
+/// The stage that folds one component over a tile.
+void Cascade::fold_component(int i) {
+  const Component& c = comp(i);
+  const MonoidComponent& m = f_.monoid->components()[size_t(i)];
+  Component fold = c;
+  fold.out = next_[size_t(i)];
+  fold.after = false;
+  Stage s = new_stage(n_.cone.values[c.out ? c.out : state_[size_t(i)]].name, with_reduced(c.axes));
+  s.domain = f_.domain;
+  if (m.transform.is_leaf(0)) {
+    if (carried_) fold.init = state(i);
+  } else if (Factor* factor = factor_of(i)) {
+    scale_by_factor(i, *factor, s, fold);
+  } else {
+    fold.body = with(m.transform, i, c.body, [&](int j) { return comp(j).body; });
+    if (carried_) fold.init = with(m.transform, i, state(i), [&](int j) { return state(j); });
+  }
+  s.components.push_back(std::move(fold));
+  add(tile_, std::move(s), true);
+}
+
+/// A sum whose terms are multiplied by a factor, which also corrects the sum so far.
+void Cascade::scale_by_factor(int i, Factor& factor, Stage& stage, Component& fold) {
+  const Component& c = comp(i);
+  const auto body_of = [&](int j) { return comp(j).body; };
+  const auto state_of = [&](int j) { return state(j); };
+  if (factor.first == i && carried_)
+    fold.init = with(factor.program, i, formula_constant(c.dtype, 1), state_of);
+  if (factor.first == i && carried_ && !corrects_in_place(factor)) {
+    Stage correction = new_stage(f_.name + ".c", factor.correction_axes);
+    FormulaRef value = fold.init;
+    factor.correction = new_value(f_.name + ".c", c.dtype, factor.correction_axes);
+    correction.components.push_back(
+        map_to(factor.correction, value, plain(factor.correction_axes), factor.correction_axes));
+    add(tile_, std::move(correction), true);
+  }
+  bool one = is_constant(c.body, 1);
+  FormulaRef weight;
+  bool shared = factor.users.size() > 1;
+  if (shared && !factor.weights) {
+    FormulaRef value = with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+    factor.weights = new_value(f_.name + ".w", c.dtype, factor.weight_axes);
+    Component map = map_to(factor.weights, value, plain(factor.weight_axes), factor.weight_axes);
+    auto mine = with_reduced(c.axes);
+    if (mine == factor.weight_axes) { // computed on the way of this fold
+      stage.components.push_back(map);
+      weight = formula_component(0, c.dtype);
+    } else {
+      Stage weights = new_stage(f_.name + ".w", factor.weight_axes);
+      weights.domain = f_.domain;
+      weights.components.push_back(map);
+      add(tile_, std::move(weights), true);
+    }
+  }
+  if (!weight)
+    weight = shared ? formula_load(factor.weights, c.dtype, plain(factor.weight_axes))
+                    : with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+  for (DType type : through_[size_t(i)]) weight = formula_cast(type, weight);
+  fold.body = one ? weight : formula_op(Op::mul, {weight, c.body});
+  if (carried_ && factor.correction)
+    fold.init = formula_load(factor.correction, c.dtype, plain(factor.correction_axes));
+  if (carried_) fold.init = formula_op(Op::mul, {state(i), fold.init});
+}
+
+void Cascade::hand_on_states() {
+  std::map<std::vector<AxisId>, size_t> where;
+  std::vector<Stage> steps;
+  for (int i = 0; i < count_; i++) {
+    if (next_[size_t(i)] == state_[size_t(i)] && !known_[size_t(i)]) continue;
+    auto [slot, fresh] = where.try_emplace(comp(i).axes, steps.size());
+    if (fresh) {
+      steps.push_back(new_stage(f_.name + ".next", comp(i).axes));
+      if (steps.size() > 1)
+        steps.back().name = n_.free_stage_name(fmt::format("{}.next{}", f_.name, steps.size() - 1));
+    }
+    steps[slot->second].components.push_back(map_to(state_[size_t(i)], next(i), comp(i).index, comp(i).axes));
+  }
+  for (auto& s : steps) add(tile_, std::move(s), true);
+}
+
+void Cascade::finish() {
   // What followed the fold reads the finished state.
   auto finished = [&](const FormulaRef& f) {
     return FormulaRewriter([&](const FormulaRef& x) -> FormulaRef {
       const auto* part = x->as<FormulaComponent>();
       if (!part) return x;
-      LUMINAL_CHECK(part->number < n, "stage {}: an epilogue reads an epilogue", f_.name);
+      LUMINAL_CHECK(part->number < count_, "stage {}: an epilogue reads an epilogue", f_.name);
       return known_[size_t(part->number)] ? known_total(comp(part->number)) : state(part->number);
     })(f);
   };
-  for (size_t i = size_t(n); i < f_.components.size(); i++) {
+  for (size_t i = size_t(count_); i < f_.components.size(); i++) {
     Component c = f_.components[i];
     c.after = false;
     c.body = finished(c.body);
     Stage s = new_stage(c.out ? n_.cone.values[c.out].name : f_.name + ".out", c.axes);
     s.components.push_back(std::move(c));
-    add(after, std::move(s), false);
+    add(after_, std::move(s), false);
   }
   std::vector<Stage> outs;
-  for (int i = 0; i < n; i++) {
-    if (!copied_out[size_t(i)]) continue;
+  for (int i = 0; i < count_; i++) {
+    if (!copied_out_[size_t(i)]) continue;
     if (outs.empty() || outs.back().components[0].axes != comp(i).axes)
       outs.push_back(new_stage(
           outs.empty() ? f_.name + ".out" : fmt::format("{}.out{}", f_.name, outs.size()), comp(i).axes));
-    outs.back().components.push_back(map_to(comp(i).out, state(i), out_index[size_t(i)], comp(i).axes));
+    outs.back().components.push_back(map_to(comp(i).out, state(i), out_index_[size_t(i)], comp(i).axes));
   }
-  for (auto& s : outs) add(after, std::move(s), false);
-  // One stage alone waits for nobody: where its loop is not shared, it sums from the state on.
-  if (tile.size() == 1) tile[0].second.together.clear();
-  n_.cascades++;
-  n_.erase_stage(stage_);
-  // What only these stages read is needed only in their domain.
+  for (auto& s : outs) add(after_, std::move(s), false);
+}
+
+/// What only these stages read is needed only in their domain.
+void Cascade::narrow_sources() {
   std::set<ValueId> sources;
   if (!f_.domain.is_constant(1))
     visit_loads(f_, [&](const FormulaLoad& f) {
@@ -507,14 +555,17 @@ void Cascade::run() {
         std::ranges::all_of(n_.cone.stages[w].components, [&](auto& c) { return c.out == v || !c.out; });
     if (plain_reads && same_axes && alone) n_.cone.stages[w].needed = f_.domain;
   }
+}
+
+void Cascade::insert_stages() {
   StageId where = stage_;
   auto name_and_insert = [&](StageId position, std::pair<Stage, StageNest> entry) {
     entry.first.name = n_.free_stage_name(entry.first.name);
     n_.insert_stage(position, std::move(entry.first), std::move(entry.second));
   };
   // States begin before everything: what is made inside the loops may then follow.
-  for (size_t i = 0; i < before.size(); i++, where++) name_and_insert(StageId(i), std::move(before[i]));
-  for (auto* list : {&tile, &after})
+  for (size_t i = 0; i < before_.size(); i++, where++) name_and_insert(StageId(i), std::move(before_[i]));
+  for (auto* list : {&tile_, &after_})
     for (auto& entry : *list) name_and_insert(where++, std::move(entry));
 }
 

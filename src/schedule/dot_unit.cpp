@@ -271,10 +271,7 @@ FormulaRef copied(Nests& nests, StageId stage, const std::string& name, WordsOf 
                                     formula_constant(x->dtype, 0)});
     elements.push_back(std::move(x));
   }
-  ConeValue value;
-  value.name = name;
-  value.dtype = DType::u32;
-  value.role = ValueRole::interior;
+  ConeValue value = interior_value(name, DType::u32);
   Component part;
   part.dtype = DType::u32;
   part.body = word ? word : word_of(elements, unit);

@@ -177,10 +177,7 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
   bool partial = false;
   visit(found, [&](const Formula& f) { partial |= f.is<FormulaComponent>(); });
   if (partial) refuse("{} is made of results of its own stage", node);
-  ConeValue v;
-  v.name = value;
-  v.dtype = found->dtype;
-  v.role = ValueRole::interior;
+  ConeValue v = interior_value(value, found->dtype);
   Stage stage;
   stage.name = nests.free_stage_name(value);
   Component part;

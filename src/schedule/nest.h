@@ -108,6 +108,15 @@ struct Nests {
   StageId writer(ValueId value) const; // the last stage that writes it
 };
 
+/// A value that the kernel makes and reads itself; its axes are for the caller to say.
+inline ConeValue interior_value(std::string name, DType dtype) {
+  ConeValue value;
+  value.name = std::move(name);
+  value.dtype = dtype;
+  value.role = ValueRole::interior;
+  return value;
+}
+
 /// One directive. Throws ScheduleFailure.
 void apply(Nests& nests, const Directive& directive);
 /// All directives, in order; the failure names the directive.

@@ -160,10 +160,7 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   const FormulaRef& factor = args[*side];
   if (!holes_of(nests.cone, index_exprs(factor)).empty())
     refuse("a factor of stage {} is found through indices from memory", name);
-  ConeValue v;
-  v.name = value;
-  v.dtype = factor->dtype;
-  v.role = ValueRole::interior;
+  ConeValue v = interior_value(value, factor->dtype);
   Stage stage;
   stage.name = nests.free_stage_name(value);
   Component part;

@@ -114,7 +114,7 @@ std::vector<kernel::AxisId> summed_axes(const kernel::Stage& stage) {
 
 /// Half a million terms of one sign that are added one by one in f32 are off by 2e-4 of their sum.
 kernel::Schedule sums_in_blocks(const kernel::Cone& cone) {
-  constexpr int64_t block = 512;
+  constexpr int64_t block = 512; // any length of about the root of what is summed serves
   kernel::Schedule schedule;
   for (const kernel::Stage& stage : cone.stages) {
     const bool plain = std::ranges::all_of(stage.components, [](const kernel::Component& c) {

@@ -63,7 +63,7 @@ public:
 private:
   struct Loop {
     bool present = false;
-    device::KernelId kernel = 0;
+    device::KernelId kernel;
     double operations = 0; // of one round of one thread
   };
   explicit Probes(ThreadPool& pool, const codegen::Target& target);

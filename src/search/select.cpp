@@ -27,11 +27,11 @@ struct Built {
   int workers = 1;
   double bound = 0; // seconds; 0: not known
   std::optional<CandidateCode> code;
-  int number = -1;   // of the measurer: whole
-  int part = -1;     // of a macro-tile
-  double whole = 1;  // launches of that in one of the whole
-  bool cut = false;  // a macro-tile was asked for
-  std::string cause; // why it cannot be built
+  std::optional<int> number; // of the measurer: whole
+  std::optional<int> part;   // of a macro-tile
+  double whole = 1;          // launches of that in one of the whole
+  bool cut = false;          // a macro-tile was asked for
+  std::string cause;         // why it cannot be built
   bool checked = false;
   std::vector<int> at_sizes; // numbers of the measurers of other sizes
 };
@@ -63,7 +63,7 @@ struct Selector::Impl {
     build_all(selection_.parts);
     std::vector<size_t> position; // of the entries of the race in the list
     for (size_t i = 0; i < slots_.size(); i++)
-      if (slots_[i] >= 0 && number_of(built_[size_t(slots_[i])]) >= 0) position.push_back(i);
+      if (slots_[i] && number_of(of(i))) position.push_back(i);
     if (position.empty())
       return Failure{fmt::format("{}: no candidate can be built: {}", problem_.cone.name, causes())};
     const double spent = clock_.now() - start;
@@ -73,7 +73,7 @@ struct Selector::Impl {
     auto winner = first_right(order);
     if (!winner) return winner.failure();
     selection_.checked_seconds = spent + clock_.now() - checking;
-    if (selection_.winner < 0)
+    if (!selection_.winner)
       return Failure{fmt::format("{}: no candidate is right: {}", problem_.cone.name, causes())};
     keep();
     return std::move(selection_);
@@ -83,21 +83,21 @@ struct Selector::Impl {
     begin({candidate});
     lower_one(0, candidate);
     build_all(false);
-    if (slots_[0] < 0 || of(0).number < 0) return Failure{selection_.tried[0].rejected};
+    if (!slots_[0] || !of(0).number) return Failure{selection_.tried[0].rejected};
     if (auto ready = make_checker(); !ready) return ready.failure();
     check(0);
     return std::move(selection_.tried[0]);
   }
 
 private:
-  Built& of(size_t i) { return built_[size_t(slots_[i])]; }
-  int number_of(const Built& built) const {
-    return selection_.parts && built.part >= 0 ? built.part : built.number;
+  Built& of(size_t i) { return built_[*slots_[i]]; }
+  std::optional<int> number_of(const Built& built) const {
+    return selection_.parts && built.part ? built.part : built.number;
   }
 
   void begin(const std::vector<Candidate>& candidates) {
     selection_ = {};
-    slots_.assign(candidates.size(), -1);
+    slots_.assign(candidates.size(), {});
     incumbent_ = 0;
     for (const Candidate& candidate : candidates)
       selection_.tried.push_back({.schedule = kernel::to_string(candidate.schedule)});
@@ -147,7 +147,7 @@ private:
     const int workers =
         workers_of(candidate.schedule, problem_.cone, problem_.symbols, options_.build.threads);
     const auto [same, fresh] =
-        kernels_.try_emplace({kernel::structural_hash128(*lowered), workers}, int(built_.size()));
+        kernels_.try_emplace({kernel::structural_hash128(*lowered), workers}, built_.size());
     if (!fresh) {
       for (size_t k = 0; k < i; k++)
         if (slots_[k] == same->second) {
@@ -158,7 +158,7 @@ private:
       Built& known = of(i);
       tried.bound = known.bound;
       if (known.schedule == tried.schedule) return; // the incumbent of this list
-      slots_[i] = -1;
+      slots_[i].reset();
       tried.rejected = "the same code as an earlier candidate";
       return;
     }
@@ -178,45 +178,45 @@ private:
   void prune() {
     const double best = std::min(best_ > 0 ? best_ : INFINITY, incumbent_ > 0 ? incumbent_ : INFINITY);
     for (size_t i = 1; i < slots_.size(); i++) {
-      if (slots_[i] < 0 || of(i).number >= 0) continue;
+      if (!slots_[i] || of(i).number) continue;
       const double bound = of(i).bound * trust_ * options_.bound_margin;
       if (!(bound > best)) continue;
       selection_.tried[i].rejected =
           fmt::format("bound: not below {}, the best takes {}", human_time(bound), human_time(best));
-      slots_[i] = -1;
+      slots_[i].reset();
     }
   }
 
   void cut_all(double share) {
-    for (const int slot : slots_) {
-      if (slot < 0 || built_[size_t(slot)].cut) continue;
-      Built& built = built_[size_t(slot)];
+    for (const auto& slot : slots_) {
+      if (!slot || built_[*slot].cut) continue;
+      Built& built = built_[*slot];
       built.cut = true;
       auto part = part_of(built.kernel, problem_.symbols, built.workers, share, options_.profile);
       if (!part) continue;
       built.whole = part->whole;
-      parts_.emplace(slot, std::move(part->kernel));
+      parts_.emplace(*slot, std::move(part->kernel));
     }
   }
 
   /// Compiled on all workers: whole, or their macro-tiles where there are any. Nothing compiles
   /// while a race is on.
   void build_all(bool parts) {
-    std::vector<int> wanted;
-    for (const int slot : slots_)
-      if (slot >= 0 && built_[size_t(slot)].cause.empty() &&
-          (parts && parts_.contains(slot) ? built_[size_t(slot)].part : built_[size_t(slot)].number) < 0)
-        wanted.push_back(slot);
+    std::vector<size_t> wanted;
+    for (const auto& slot : slots_)
+      if (slot && built_[*slot].cause.empty() &&
+          !(parts && parts_.contains(*slot) ? built_[*slot].part : built_[*slot].number))
+        wanted.push_back(*slot);
     build_these(wanted, parts);
     for (size_t i = 0; i < slots_.size(); i++)
-      if (slots_[i] >= 0 && !of(i).cause.empty()) selection_.tried[i].rejected = of(i).cause;
+      if (slots_[i] && !of(i).cause.empty()) selection_.tried[i].rejected = of(i).cause;
   }
-  void build_these(const std::vector<int>& wanted, bool parts) {
+  void build_these(const std::vector<size_t>& wanted, bool parts) {
     if (wanted.empty()) return;
     std::vector<std::optional<Result<CandidateCode>>> codes(wanted.size());
-    const auto kernel_of = [&](int slot) -> const kernel::Kernel& {
+    const auto kernel_of = [&](size_t slot) -> const kernel::Kernel& {
       const auto part = parts_.find(slot);
-      return parts && part != parts_.end() ? part->second : built_[size_t(slot)].kernel;
+      return parts && part != parts_.end() ? part->second : built_[slot].kernel;
     };
     if (!replays(options_.log)) {
       ThreadPool pool(options_.build.threads); // gone before a worker process is forked
@@ -225,7 +225,7 @@ private:
       });
     }
     for (size_t w = 0; w < wanted.size(); w++) {
-      Built& built = built_[size_t(wanted[w])];
+      Built& built = built_[wanted[w]];
       const bool part = parts && parts_.contains(wanted[w]);
       CandidateCode code;
       const auto made = outcome(options_.log, "code", built.schedule, [&]() -> Result<void> {
@@ -248,13 +248,13 @@ private:
   /// What the bounds are held against, and whether launches are long. 0 where it cannot be built or
   /// timed.
   Result<void> time_incumbent() {
-    if (slots_.empty() || slots_[0] < 0) return {};
-    if (of(0).number < 0) build_these({slots_[0]}, false);
-    if (of(0).number < 0) return {};
+    if (slots_.empty() || !slots_[0]) return {};
+    if (!of(0).number) build_these({*slots_[0]}, false);
+    if (!of(0).number) return {};
     const auto held = lock();
     if (!held) return held.failure();
     for (int turn = 0; turn < 3; turn++) {
-      const auto seconds = measurer_->time(of(0).number, 1);
+      const auto seconds = measurer_->time(*of(0).number, 1);
       if (!seconds || !(*seconds > 0)) {
         incumbent_ = 0;
         return {}; // the race will say why
@@ -282,7 +282,7 @@ private:
     how.seconds = seconds;
     how.scales.clear();
     for (const size_t i : position) {
-      numbers.push_back(number_of(of(i)));
+      numbers.push_back(*number_of(of(i)));
       how.scales.push_back(number_of(of(i)) == of(i).part ? of(i).whole : 1);
     }
     if (measured > 3e-3) { // a few samples tell as much as many short ones, and cost more
@@ -324,13 +324,13 @@ private:
     if (const double estimate = selection_.tried[0].seconds; estimate > 0 && incumbent_ > 0)
       for (Tried& tried : selection_.tried) tried.seconds *= incumbent_ / estimate;
     if (finalists.size() == 1 || !(incumbent_ > 0)) return;
-    std::vector<int> wanted;
+    std::vector<size_t> wanted;
     for (const size_t i : finalists)
-      if (of(i).number < 0 && of(i).cause.empty()) wanted.push_back(slots_[i]);
+      if (!of(i).number && of(i).cause.empty()) wanted.push_back(*slots_[i]);
     build_these(wanted, false);
-    std::erase_if(finalists, [&](size_t i) { return of(i).number < 0; });
+    std::erase_if(finalists, [&](size_t i) { return !of(i).number; });
     std::vector<int> numbers;
-    for (const size_t i : finalists) numbers.push_back(of(i).number);
+    for (const size_t i : finalists) numbers.push_back(*of(i).number);
     RaceOptions how = options_.race;
     how.scales.clear();
     how.warm_ups = measured > 0.1 ? 0 : 1;
@@ -366,7 +366,7 @@ private:
     for (const size_t i : order) {
       const Tried& tried = selection_.tried[i];
       if (int(finalists.size()) >= options_.race.finalists) break;
-      if (i == 0 || !tried.rejected.empty() || of(i).number < 0 || !(tried.seconds > 0)) continue;
+      if (i == 0 || !tried.rejected.empty() || !of(i).number || !(tried.seconds > 0)) continue;
       if (tried.seconds > 1.02 * selection_.tried[0].seconds) continue;
       finalists.push_back(i);
     }
@@ -493,7 +493,7 @@ private:
       Tried& tried = selection_.tried[i];
       if (tried.verdict.passed() && !tried.checked) check(i);
       if (!tried.checked) continue;
-      selection_.winner = int(i);
+      selection_.winner = i;
       break;
     }
     return {};
@@ -502,8 +502,8 @@ private:
   void check(size_t i) {
     Tried& tried = selection_.tried[i];
     Built& built = of(i);
-    if (built.number < 0) build_these({slots_[i]}, false); // only its macro-tile was there
-    if (built.number < 0) {
+    if (!built.number) build_these({*slots_[i]}, false); // only its macro-tile was there
+    if (!built.number) {
       tried.verdict = {1, built.cause, ""};
     } else if (!built.checked) {
       tried.verdict = verdict_of(built);
@@ -515,10 +515,10 @@ private:
   }
 
   Verdict verdict_of(const Built& built) {
-    if (!options_.log) return checker_->check(built.candidate, *measurer_, built.number);
+    if (!options_.log) return checker_->check(built.candidate, *measurer_, *built.number);
     std::string loops;
     const auto answer = options_.log->ask("a verdict", built.schedule, [&]() -> MeasureLog::Answer {
-      Verdict now = checker_->check(built.candidate, *measurer_, built.number);
+      Verdict now = checker_->check(built.candidate, *measurer_, *built.number);
       loops = std::move(now.loops);
       return {now.passed(), now.cause, {double(now.step)}};
     });
@@ -550,7 +550,7 @@ private:
   }
 
   void keep() {
-    const Tried& won = selection_.tried[size_t(selection_.winner)];
+    const Tried& won = selection_.tried[*selection_.winner];
     if (won.seconds > 0) best_ = best_ > 0 ? std::min(best_, won.seconds) : won.seconds;
     for (Tried& tried : selection_.tried)
       if (&tried != &won && tried.rejected.empty())
@@ -577,13 +577,13 @@ private:
   std::unique_ptr<Checker> checker_;
   bool has_checker_ = false; // or the log has
   std::vector<Built> built_;
-  std::map<std::pair<Hash128, int>, int> kernels_; // and workers
-  std::map<int, kernel::Kernel> parts_;            // of what is in built_
+  std::map<std::pair<Hash128, int>, size_t> kernels_; // and workers -> position in built_
+  std::map<size_t, kernel::Kernel> parts_;            // by position in built_
   std::vector<Size> sizes_;
-  double best_ = 0;        // seconds, of all lists
-  double trust_ = 1;       // in bounds
-  std::vector<int> slots_; // of one list, in built_; -1: it is out
-  double incumbent_ = 0;   // seconds of a whole launch
+  double best_ = 0;                          // seconds, of all lists
+  double trust_ = 1;                         // in bounds
+  std::vector<std::optional<size_t>> slots_; // of one list, in built_; none: it is out
+  double incumbent_ = 0;                     // seconds of a whole launch
   Selection selection_;
 };
 

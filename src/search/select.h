@@ -47,11 +47,11 @@ struct Tried {
 };
 
 struct Selection {
-  int winner = -1;            ///< position in `tried`
-  std::vector<Tried> tried;   ///< as given
-  bool complete = false;      ///< false: the budget ended before every finalist had its samples
-  double checked_seconds = 0; ///< time of building and checking, outside the race
-  bool parts = false;         ///< raced on macro-tiles
+  std::optional<size_t> winner; ///< position in `tried`
+  std::vector<Tried> tried;     ///< as given
+  bool complete = false;        ///< false: the budget ended before every finalist had its samples
+  double checked_seconds = 0;   ///< time of building and checking, outside the race
+  bool parts = false;           ///< raced on macro-tiles
   /// the largest bound by measured time; above 1 the profile was taken at a bad moment
   double bound_ratio = 0;
   /// options.sizes: seconds of the incumbent and of the winner

@@ -125,13 +125,13 @@ private:
   }
 
   void learn(const std::vector<Move>& list, const Selection& selection) {
-    const Move& winner = list[size_t(selection.winner)];
+    const Move& winner = list[*selection.winner];
     const double incumbent = selection.tried[0].seconds;
     if (best_.lists == 0) best_.usual_seconds = best_.seconds = incumbent;
     good_.clear();
     for (size_t i = 0; i < list.size(); ++i) {
       const Tried& tried = selection.tried[i];
-      if (int(i) != selection.winner) {
+      if (i != selection.winner) {
         const std::string cause = cause_of(tried);
         if (cause == "not timed" && i > 0) { // its turn may still come
           seen_.erase(to_string(list[i].schedule));
@@ -140,7 +140,7 @@ private:
         } else
           ++best_.rejected[cause];
       }
-      if (i == 0 || int(i) == selection.winner || tried.seconds <= 0 || tried.seconds >= incumbent) continue;
+      if (i == 0 || i == selection.winner || tried.seconds <= 0 || tried.seconds >= incumbent) continue;
       for (const auto& [name, option] : list[i].answers)
         if (auto taken = winner.answers.find(name); taken == winner.answers.end() || taken->second != option)
           good_.try_emplace(name, option);
@@ -151,7 +151,7 @@ private:
     best_.answers = winner.answers;
     best_.schedule = winner.schedule;
     // Lists are measured at different moments; within one, times compare.
-    const double won = selection.tried[size_t(selection.winner)].seconds;
+    const double won = selection.tried[*selection.winner].seconds;
     if (incumbent > 0 && won > 0) best_.seconds *= won / incumbent;
     for (size_t s = 0; s < selection.at_sizes.size(); s++) {
       const auto& [before, after] = selection.at_sizes[s];

@@ -119,21 +119,21 @@ Tensor Tensor::reshape(Dims dims, Where where) const {
   const Shape from = type_of(*this).shape;
   Shape to = to_shape(dims);
   Expr known = 1;
-  int open = -1;
+  std::optional<size_t> open;
   for (size_t d = 0; d < to.size(); d++) {
     if (!to[d].is_constant(-1))
       known *= to[d];
-    else if (open >= 0)
+    else if (open)
       throw Error("reshape", "only one extent may be -1", where);
     else
-      open = int(d);
+      open = d;
   }
-  if (open >= 0 && known.is_constant(0))
+  if (open && known.is_constant(0))
     throw Error(
         "reshape",
         fmt::format("{} to {}: beside an extent of 0, -1 could be anything", text_of(from), text_of(to)),
         where);
-  if (open >= 0) to[size_t(open)] = floordiv(product_of(from), known);
+  if (open) to[*open] = floordiv(product_of(from), known);
   if (!proves_equal(product_of(from), product_of(to)))
     throw Error("reshape",
                 fmt::format("{} has {} elements, {} has {}", text_of(from),
@@ -168,16 +168,16 @@ Tensor Tensor::unflatten(int axis, Dims into, Where where) const {
   axis = axis_of("unflatten", axis, rank(), where);
   const Expr extent = type_of(*this).shape[size_t(axis)];
   Expr known = 1;
-  int open = -1;
+  std::optional<size_t> open;
   for (size_t d = 0; d < into.size(); d++) {
-    if (to_expr(into[d]).is_constant(-1) && open < 0)
-      open = int(d);
+    if (to_expr(into[d]).is_constant(-1) && !open)
+      open = d;
     else
       known *= to_expr(into[d]);
   }
-  if (open >= 0 && !known.is_constant(0)) {
-    into[size_t(open)] = Dim::from_id(floordiv(extent, known).id());
-    known *= to_expr(into[size_t(open)]);
+  if (open && !known.is_constant(0)) {
+    into[*open] = Dim::from_id(floordiv(extent, known).id());
+    known *= to_expr(into[*open]);
   }
   if (!proves_equal(known, extent))
     throw Error("unflatten",

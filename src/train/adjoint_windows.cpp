@@ -55,12 +55,13 @@ template <class May> Read read_of(const Terms& t, NodeId value, May&& may_pass) 
 /// An axis of x: a window, or digits (axes of the space, the last one runs fastest).
 struct XAxis {
   std::vector<int> digits;
-  int window = -1;
+  std::optional<size_t> window;
 };
 struct Window {
-  int place = -1, tap = -1; ///< axes of the space: where windows begin, within one (or none)
-  Expr extent;              ///< of x
-  Expr steps;               ///< extent / stride, rounded up
+  int place = 0;          ///< axis of the space: where windows begin
+  std::optional<int> tap; ///< axis of the space: within one
+  Expr extent;            ///< of x
+  Expr steps;             ///< extent / stride, rounded up
   int64_t stride = 1;
   std::vector<StridedRun> runs;
 };
@@ -118,8 +119,8 @@ private:
         for (const auto& [coefficient, a] : terms) axis.digits.push_back(a);
       } else {
         if (!window(terms, affine.constant, extents[d])) return false;
-        axis.window = int(windows_.size()) - 1;
-        windowed |= windows_.back().tap >= 0;
+        axis.window = windows_.size() - 1;
+        windowed |= windows_.back().tap.has_value();
       }
       x_axes_.push_back(axis);
     }
@@ -156,17 +157,19 @@ private:
   }
   bool window(const std::vector<std::pair<int64_t, int>>& terms, int64_t constant, Expr extent) {
     Window w{.extent = extent};
+    std::optional<int> place;
     int64_t dilation = 1, kernel = 1;
     for (const auto& [coefficient, a] : terms) {
       if (reduced(a)) {
-        if (w.tap >= 0 || !fold_.space[size_t(a)].is_constant()) return false;
+        if (w.tap || !fold_.space[size_t(a)].is_constant()) return false;
         w.tap = a, dilation = coefficient, kernel = fold_.space[size_t(a)].value();
       } else {
-        if (w.place >= 0 || of_w(a)) return false;
-        w.place = a, w.stride = coefficient;
+        if (place || of_w(a)) return false;
+        place = a, w.stride = coefficient;
       }
     }
-    if (w.place < 0) return false;
+    if (!place) return false;
+    w.place = *place;
     w.steps = ceildiv(extent, w.stride);
     w.runs = strided_runs(kernel, w.stride, dilation, -constant);
     windows_.push_back(std::move(w));
@@ -187,8 +190,8 @@ private:
     }
     // Beside each other, then as one axis.
     int steps = 0;
-    for (size_t d = 0; x_axes_[d].window != int(n); ++d)
-      steps += x_axes_[d].window >= 0 && x_axes_[d].window < int(n) ? 2 : 1;
+    for (size_t d = 0; x_axes_[d].window != n; ++d)
+      steps += x_axes_[d].window && *x_axes_[d].window < n ? 2 : 1;
     const NodeId all = beside(parts, steps + 1);
     Shape shape = t_.shape(all);
     shape.erase(shape.begin() + steps + 1);
@@ -253,8 +256,8 @@ private:
     };
     Shape shape; // of the part: for each window (steps, places)
     for (size_t d = 0; d < x_axes_.size(); ++d) {
-      if (const int w = x_axes_[d].window; w >= 0)
-        shape.insert(shape.end(), {windows_[size_t(w)].steps, chosen[size_t(w)].places});
+      if (const auto w = x_axes_[d].window)
+        shape.insert(shape.end(), {windows_[*w].steps, chosen[*w].places});
       else
         shape.push_back(digits_extent(x_axes_[d]));
     }
@@ -267,9 +270,9 @@ private:
     int position = 0;
     for (size_t d = 0; d < x_axes_.size(); ++d) {
       const Expr i = axis_symbol(position, shape[size_t(position)]);
-      if (const int w = x_axes_[d].window; w >= 0) {
-        step_of[size_t(w)] = i;
-        place_of[size_t(w)] = axis_symbol(position + 1, shape[size_t(position) + 1]);
+      if (const auto w = x_axes_[d].window) {
+        step_of[*w] = i;
+        place_of[*w] = axis_symbol(position + 1, shape[size_t(position) + 1]);
         position += 2;
         continue;
       }
@@ -343,8 +346,8 @@ private:
       out.condition =
           logical_and(out.condition, logical_and(ge(from, 0), lt(from, fold_.space[size_t(window.place)])));
       set(window.place, from);
-      if (window.tap >= 0)
-        set(window.tap, place[w] + run.first + run.period * (run.taps - 1) - taps[w] * run.period);
+      if (window.tap)
+        set(*window.tap, place[w] + run.first + run.period * (run.taps - 1) - taps[w] * run.period);
     }
     return t_.b.view(summed(out, before_rows, tap_axes), shape, back);
   }

@@ -116,7 +116,7 @@ DataSetPtr from_files(const std::vector<std::pair<std::string, std::string>>& fi
   constexpr std::string_view op = "from_files";
   if (field_and_file.empty()) throw Error(op, "there is no file", where);
   std::vector<ArrayField> fields;
-  int64_t count = -1;
+  std::optional<int64_t> count;
   for (const auto& [name, file] : field_and_file) {
     FileArray array = opened(file, where);
     const auto dtype = dtype_of_storage(array.type);
@@ -124,24 +124,24 @@ DataSetPtr from_files(const std::vector<std::pair<std::string, std::string>>& fi
       throw Error(op, fmt::format("{}: {} is not a type of tensors", file, storage_name(array.type)), where);
     if (array.shape.empty())
       throw Error(op, fmt::format("{}: one number; the first axis must be that of the samples", file), where);
-    if (count >= 0 && array.shape[0] != count)
+    if (count && array.shape[0] != *count)
       throw Error(
           op,
-          fmt::format("{} has {} samples, {} has {}", file, array.shape[0], field_and_file[0].second, count),
+          fmt::format("{} has {} samples, {} has {}", file, array.shape[0], field_and_file[0].second, *count),
           where);
     count = array.shape[0];
     fields.push_back(
         {{name, *dtype, {array.shape.begin() + 1, array.shape.end()}}, array.bytes, array.owner});
   }
-  if (count < 1) throw Error(op, fmt::format("{} has no samples", field_and_file[0].second), where);
-  return train::array_data(std::move(fields), count);
+  if (*count < 1) throw Error(op, fmt::format("{} has no samples", field_and_file[0].second), where);
+  return train::array_data(std::move(fields), *count);
 }
 
 DataSetPtr from_values(const std::vector<std::pair<DataField, HostValues>>& given, Where where) {
   constexpr std::string_view op = "from_values";
   if (given.empty()) throw Error(op, "there is no field", where);
   std::vector<ArrayField> fields;
-  int64_t count = -1;
+  std::optional<int64_t> count;
   for (const auto& [field, values] : given) {
     const int64_t one = elements(field.shape);
     if (bits(field.dtype) < 8 || one < 1 || values.count() < one || values.count() % one != 0)
@@ -149,17 +149,17 @@ DataSetPtr from_values(const std::vector<std::pair<DataField, HostValues>>& give
                   fmt::format("{} values of {} are no whole number of samples {}[{}]", values.count(),
                               field.name, to_string(field.dtype), fmt::join(field.shape, ", ")),
                   where);
-    if (count >= 0 && values.count() / one != count)
+    if (count && values.count() / one != *count)
       throw Error(op,
                   fmt::format("{} has {} samples, {} has {}", field.name, values.count() / one,
-                              given[0].first.name, count),
+                              given[0].first.name, *count),
                   where);
     count = values.count() / one;
     auto bytes = std::make_shared<std::vector<std::byte>>(size_t(storage_bytes(field.dtype, values.count())));
     convert_elements(field.dtype, bytes->data(), values.dtype(), values.bytes().data(), values.count());
     fields.push_back({field, *bytes, bytes});
   }
-  return train::array_data(std::move(fields), count);
+  return train::array_data(std::move(fields), *count);
 }
 
 } // namespace datasets

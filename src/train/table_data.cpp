@@ -58,8 +58,7 @@ DataSetPtr csv_file(const std::string& path, const CsvOptions& options, Where wh
   if (!read) throw Error(op, read.error(), where);
   const Csv& csv = *read;
   const auto place = [&](const std::string& name) {
-    const int column = csv.column(name);
-    if (column >= 0) return size_t(column);
+    if (const auto column = csv.column(name)) return *column;
     throw Error(op,
                 csv.header.empty()
                     ? fmt::format("{}: no column {}: they are numbered from 0 to {}", path, printable(name),

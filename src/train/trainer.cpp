@@ -347,7 +347,7 @@ TrainSummary Trainer::run(Where where) {
   TrainSummary summary;
   if (!o.folder.empty() && !s.files) s.files.emplace(o.folder, s.metrics, s.steps, s.resumed, where);
   const bool terminal = o.progress && isatty(STDERR_FILENO) == 1;
-  int64_t validated = -1;
+  std::optional<int64_t> validated; // after how many steps
   const auto validate = [&] {
     const ValidationRecord record = s.validate(where);
     validated = s.steps;

@@ -178,9 +178,10 @@ TEST(Panels, OfVolumesLeaveOutPlanesAndRows) {
   other.functions.back() = pack_constants(module.entry(), limits, fuse_step(module.entry())).function;
   ASSERT_TRUE(verify(other).empty()) << verify(other)[0];
   for (const Node& node : other.entry().nodes)
-    if (const auto* fold = std::get_if<FoldAttr>(&node.attr); fold && fold->space.size() == 8)
+    if (const auto* fold = std::get_if<FoldAttr>(&node.attr); fold && fold->space.size() == 8) {
       EXPECT_EQ(to_string(fold->where), "i1 + i5 < 6 and i2 + i6 < 6 and i3 + i7 < 6 and i1 + i5 >= 1 and "
                                         "i2 + i6 >= 1 and i3 + i7 >= 1");
+    }
   Bindings bindings = numbers({{"x", {16, 5, 5, 5}}, {"w", {64, 16, 3, 3, 3}}});
   store_f64(DType::f32, bindings.inputs["w"].data.data(), 0, std::numeric_limits<double>::infinity());
   Interpreter plain(module, bindings, InterpMode::bounded), packs(other, bindings, InterpMode::bounded);

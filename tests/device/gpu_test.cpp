@@ -104,7 +104,7 @@ TEST_P(GpuHost, LaunchesThreadsGroupsAndPhases) {
   d->unload(loaded.module);
   d->unload(loaded.module);
   EXPECT_EQ(error_of(d->launch(loaded.kernels[0], launch)), language() + ": kernel 0 is not loaded");
-  EXPECT_EQ(error_of(d->launch(99, launch)), language() + ": kernel 99 is not loaded");
+  EXPECT_EQ(error_of(d->launch(KernelId(99), launch)), language() + ": kernel 99 is not loaded");
 }
 
 /// A second start compiles nothing; other text, a damaged file and code that the driver refuses are compiled.

@@ -293,7 +293,7 @@ TEST_F(OpenClHost, NamesWhatFails) {
   driver_.refuses = {{"clFinish", -5}};
   EXPECT_EQ(error_of(d->synchronize()), "opencl: a kernel failed: CL_OUT_OF_RESOURCES (-5)");
   driver_.refuses = {};
-  EXPECT_EQ(error_of(d->launch(99, launch)), "opencl: kernel 99 is not loaded");
+  EXPECT_EQ(error_of(d->launch(KernelId(99), launch)), "opencl: kernel 99 is not loaded");
 }
 
 } // namespace

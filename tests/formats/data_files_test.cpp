@@ -81,13 +81,13 @@ TEST(Csv, ReadsQuotesLinesAndHeaders) {
   EXPECT_THAT(csv->header, ElementsAre("name", "size"));
   EXPECT_THAT(csv->rows, ElementsAre(ElementsAre("a, \"b\"\nc", "1"), ElementsAre(" d ", "2")));
   EXPECT_THAT(csv->lines, ElementsAre(2, 5));
-  EXPECT_EQ(csv->column("size"), 1);
-  EXPECT_EQ(csv->column("Size"), -1);
+  EXPECT_EQ(csv->column("size"), 1U);
+  EXPECT_EQ(csv->column("Size"), std::nullopt);
   const auto bare = parse_csv("1;2\n3;\n", "f.csv", {.separator = ';', .header = false});
   ASSERT_TRUE(bare) << bare.error();
   EXPECT_THAT(bare->rows, ElementsAre(ElementsAre("1", "2"), ElementsAre("3", "")));
-  EXPECT_EQ(bare->column("1"), 1);
-  EXPECT_EQ(bare->column("2"), -1);
+  EXPECT_EQ(bare->column("1"), 1U);
+  EXPECT_EQ(bare->column("2"), std::nullopt);
 }
 
 TEST(Csv, RefusesWithTheLine) {

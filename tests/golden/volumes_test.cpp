@@ -82,7 +82,9 @@ TEST(Volumes, OfNarrowNumbersAreConvertedOnce) {
       const auto converted = testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("materialize "),
                                             Not(HasSubstr("unit")));
       EXPECT_THAT(default_of(c, limits), converted);
-      if (dtype == DType::f16) EXPECT_THAT(default_of(c, with_dot), converted);
+      if (dtype == DType::f16) {
+        EXPECT_THAT(default_of(c, with_dot), converted);
+      }
     }
 }
 

@@ -58,15 +58,14 @@ TEST(Select, TheWinnerIsRightAndKept) {
   ASSERT_TRUE(selection) << selection.error();
   const auto& tried = selection->tried;
   ASSERT_EQ(tried.size(), candidates.size());
-  EXPECT_TRUE(selection->winner >= 0 && selection->winner <= 2)
-      << selection->winner; // which of the right ones is for the machine to say
-  const Tried& won = tried[size_t(selection->winner)];
+  ASSERT_TRUE(selection->winner);
+  EXPECT_LE(*selection->winner, 2U); // which of the right ones is for the machine to say
+  const Tried& won = tried[*selection->winner];
   EXPECT_TRUE(won.checked && won.rejected.empty() && won.seconds > 0);
   EXPECT_THAT(tried[3].rejected, HasSubstr("[schedule] matmul"));
   EXPECT_EQ(tried[4].rejected, "the same code as candidate 1");
   EXPECT_EQ(tried[5].verdict.step, 1) << tried[5].rejected;
-  for (size_t i = 0; i < tried.size(); i++)
-    EXPECT_EQ(tried[i].rejected.empty(), int(i) == selection->winner) << i;
+  for (size_t i = 0; i < tried.size(); i++) EXPECT_EQ(tried[i].rejected.empty(), i == selection->winner) << i;
 
   // What was wrong is named once, with a folder that has all it takes.
   ASSERT_EQ(said.size(), 1u) << testing::PrintToString(said);
@@ -116,7 +115,7 @@ TEST(Select, ACrashIsQuarantinedAndTheOthersGoOn) {
   EXPECT_THAT(selection->tried[1].rejected, HasSubstr("crashed: signal 11"));
   EXPECT_TRUE(std::filesystem::exists(selection->tried[1].reproducer + "/loops.txt"));
   EXPECT_EQ(cache.quarantine_entries().size(), 1u);
-  EXPECT_NE(selection->winner, 1);
+  EXPECT_NE(selection->winner, 1U);
 }
 
 TEST(Select, NothingRightIsAFailure) {
@@ -141,7 +140,7 @@ TEST(Select, WithoutABudgetTheIncumbentStays) {
   options.race.seconds = 0;
   const auto selection = select(problem, {default_candidate(problem), candidate(matmul_schedule)}, options);
   ASSERT_TRUE(selection) << selection.error();
-  EXPECT_EQ(selection->winner, 0);
+  EXPECT_EQ(selection->winner, 0U);
   EXPECT_FALSE(selection->complete);
   EXPECT_EQ(selection->tried[1].rejected, "the budget ended before its turn");
 }
@@ -163,7 +162,7 @@ TEST(Select, ABoundAboveTheBestIsNotBuilt) {
   options.profile.fma_f32 = options.profile.fma_f32_1 = 1e-3;
   const auto with = select(problem, candidates, options);
   ASSERT_TRUE(with) << with.error();
-  EXPECT_EQ(with->winner, 0);
+  EXPECT_EQ(with->winner, 0U);
   EXPECT_GT(with->bound_ratio, 1);
   EXPECT_GT(with->tried[1].bound, 2 * with->tried[0].bound);
   EXPECT_THAT(with->tried[1].rejected, testing::StartsWith("bound: "));
@@ -182,7 +181,7 @@ TEST(Select, LongLaunchesRaceInParts) {
   ASSERT_TRUE(selection) << selection.error();
   EXPECT_TRUE(selection->parts);
   EXPECT_TRUE(selection->complete);
-  const Tried& won = selection->tried[size_t(selection->winner)];
+  const Tried& won = selection->tried[*selection->winner];
   EXPECT_TRUE(won.checked && won.rejected.empty() && won.seconds > 0);
   for (const Tried& tried : selection->tried) EXPECT_GT(tried.seconds, 0) << tried.rejected;
 }
@@ -205,8 +204,8 @@ fn @scale(%x: f32[n, 64]) {
   options.sizes[1].allowed = 0; // nothing is fast enough there
   const auto bound = select(problem, candidates, options);
   ASSERT_TRUE(bound) << bound.error();
-  EXPECT_EQ(bound->winner, 0);
-  if (free->winner == 1) { // which of them is faster is for the machine to say
+  EXPECT_EQ(bound->winner, 0U);
+  if (free->winner == 1U) { // which of them is faster is for the machine to say
     ASSERT_EQ(free->at_sizes.size(), 2u);
     for (const auto& [before, after] : free->at_sizes) EXPECT_TRUE(before > 0 && after > 0);
     EXPECT_THAT(bound->tried[1].rejected,
@@ -242,11 +241,11 @@ TEST(Select, ListAfterList) {
   Selector selector(problem, options);
   const auto first = selector.run({candidate(""), candidate(matmul_schedule)}, 1e6);
   ASSERT_TRUE(first) << first.error();
-  const std::string best = first->tried[size_t(first->winner)].schedule;
+  const std::string best = first->tried[*first->winner].schedule;
   const int64_t compiled = codegen::compilations();
   const auto second = selector.run({candidate(best)}, 1e6);
   ASSERT_TRUE(second) << second.error();
-  EXPECT_EQ(second->winner, 0);
+  EXPECT_EQ(second->winner, 0U);
   EXPECT_TRUE(second->tried[0].checked);
   EXPECT_EQ(codegen::compilations(), compiled);
   const auto third = selector.run({candidate(best), candidate(best == "" ? matmul_schedule : "")}, 1e6);

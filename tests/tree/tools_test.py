@@ -426,7 +426,22 @@ foreach(name script headers)
   add_test(NAME tree.${name} COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/script.cmake)
 endforeach()
 add_test(NAME page.guide_3 COMMAND test_one)
+add_executable(test_three tests/three/three.cpp)
+add_test(NAME three.runs COMMAND test_three)
+add_custom_command(OUTPUT package/made COMMAND ${CMAKE_COMMAND} -E touch package/made
+  DEPENDS ${PROJECT_SOURCE_DIR}/made.in)
+add_custom_target(package ALL DEPENDS package/made)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/linked.py ${PROJECT_BINARY_DIR}/package/linked.py SYMBOLIC)
+add_test(NAME python.runs COMMAND ${CMAKE_COMMAND} -E true ${PROJECT_SOURCE_DIR}/run.py)
+set_tests_properties(python.runs PROPERTIES ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/package")
 """)
+        self.write("tests/three/three.cpp", '#define LUMINAL_SOURCE_DIR ""\n'
+                   'const char* const data = LUMINAL_SOURCE_DIR "/pages/";\nint main() { return 0; }\n')
+        for name in ("tests/three/data.txt", "pages/a.txt", "made.in", "linked.py", "other.py"):
+            self.write(name, "# one\n")
+        self.write("run.py", "import helper\n")
+        self.write("helper.py", "# one\n")
         self.write("one.cpp", '#include "shared.h"\nint main() { return 0; }\n')
         self.write("two.cpp", "int main() { return 0; }\n")
         self.write("shared.h", "")
@@ -459,8 +474,14 @@ add_test(NAME page.guide_3 COMMAND test_one)
         self.write("two.cpp", "int main() { return 0; }\n")
         self.write("guide.md", "# Another page\n")
         self.assertEqual(reached(), r"^(page\.|tree\.script$)")
+        self.write("guide.md", "# A page\n")
+        for name, test in (("tests/three/data.txt", "three"), ("pages/a.txt", "three"), ("made.in", "python"),
+                           ("linked.py", "python"), ("helper.py", "python"), ("other.py", None)):
+            self.write(name, "# another\n")
+            self.assertEqual(reached(), rf"^({test}\.|tree\.script$)" if test else r"^(tree\.script$)", name)
+            self.write(name, "# one\n")
         self.write("CMakeLists.txt", (self.root / "CMakeLists.txt").read_text() + "# more\n")
-        self.assertEqual(reached(), r"^(one\.|page\.|tree\.|two\.)")
+        self.assertEqual(reached(), r"^(one\.|page\.|python\.|three\.|tree\.|two\.)")
 
     def test_scripts_parse(self):
         for script in (*TOOLS.glob("*.sh"), *SOURCE.glob("*.sh")):

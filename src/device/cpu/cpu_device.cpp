@@ -45,8 +45,7 @@ public:
     Loaded loaded;
     loaded.module = next_module_++;
     for (void* entry : module.objects.entries()) {
-      loaded.kernels.push_back(static_cast<KernelId>(functions_.size()));
-      functions_.push_back(reinterpret_cast<CpuFunction>(entry));
+      loaded.kernels.push_back(functions_.add(reinterpret_cast<CpuFunction>(entry)));
     }
     module.kernels = loaded.kernels;
     modules_.emplace(loaded.module, std::move(module));
@@ -63,7 +62,7 @@ public:
 
   CpuFunction function(KernelId kernel) const override {
     std::shared_lock lock(mutex_);
-    LUMINAL_CHECK(kernel < functions_.size() && functions_[kernel], "kernel {} is not loaded", kernel);
+    LUMINAL_CHECK(functions_.has(kernel) && functions_[kernel], "kernel {} is not loaded", kernel);
     return functions_[kernel];
   }
 
@@ -109,9 +108,9 @@ private:
   std::string description_;
   HostMemory memory_;
   mutable std::shared_mutex mutex_;
-  std::vector<CpuFunction> functions_;
+  IdVector<KernelId, CpuFunction> functions_;
   std::map<ModuleId, Module> modules_;
-  ModuleId next_module_ = 1;
+  ModuleId next_module_{0};
 };
 
 } // namespace

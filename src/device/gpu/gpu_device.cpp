@@ -184,8 +184,7 @@ public:
     Loaded loaded;
     loaded.module = next_module_++;
     for (size_t i = 0; i < module.size(); ++i) {
-      loaded.kernels.push_back(KernelId(places_.size()));
-      places_.emplace_back(loaded.module, i);
+      loaded.kernels.push_back(places_.add({loaded.module, i}));
     }
     modules_.emplace(loaded.module, std::move(module));
     return loaded;
@@ -202,7 +201,7 @@ public:
 
   Result<void> launch(KernelId kernel, const LaunchArguments& a) override {
     std::lock_guard lock(mutex_);
-    if (kernel >= places_.size() || !modules_.contains(places_[kernel].first))
+    if (!places_.has(kernel) || !modules_.contains(places_[kernel].first))
       return Failure{fmt::format("{}: kernel {} is not loaded", name_, kernel)};
     const Built& k = modules_.at(places_[kernel].first)[places_[kernel].second];
     if (auto done = check(use(), "no context"); !done) return done;
@@ -338,8 +337,8 @@ private:
   int most_lanes_ = 1, most_group_bytes_ = 0;
   std::mutex mutex_;
   std::map<ModuleId, std::vector<Built>> modules_;
-  std::vector<std::pair<ModuleId, size_t>> places_; // of kernels
-  ModuleId next_module_ = 1;
+  IdVector<KernelId, std::pair<ModuleId, size_t>> places_; // of kernels
+  ModuleId next_module_{0};
   int launched_ = 0; // since the last wait
   std::string last_; // kernel that was launched
 };

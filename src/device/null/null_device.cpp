@@ -67,8 +67,8 @@ private:
   HostMemory memory_;
   std::mutex mutex_;
   std::map<KernelId, ModuleId> kernels_;
-  KernelId next_kernel_ = 0;
-  ModuleId next_module_ = 1;
+  KernelId next_kernel_{0};
+  ModuleId next_module_{0};
 };
 
 } // namespace

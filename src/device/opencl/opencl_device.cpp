@@ -140,8 +140,7 @@ public:
     Loaded loaded;
     loaded.module = next_module_++;
     for (size_t i = 0; i < module.kernels.size(); ++i) {
-      loaded.kernels.push_back(KernelId(places_.size()));
-      places_.emplace_back(loaded.module, i);
+      loaded.kernels.push_back(places_.add({loaded.module, i}));
     }
     modules_.emplace(loaded.module, std::move(module));
     return loaded;
@@ -157,7 +156,7 @@ public:
 
   Result<void> launch(KernelId kernel, const LaunchArguments& a) override {
     std::lock_guard lock(mutex_);
-    if (kernel >= places_.size() || !modules_.contains(places_[kernel].first))
+    if (!places_.has(kernel) || !modules_.contains(places_[kernel].first))
       return Failure{fmt::format("{}: kernel {} is not loaded", name_, kernel)};
     const BuiltKernel& k = modules_.at(places_[kernel].first).kernels[places_[kernel].second];
     const auto lanes = size_t(k.threads.lanes);
@@ -257,8 +256,8 @@ private:
   mutable std::mutex mutex_;
   std::map<void*, int64_t> allocations_;
   std::map<ModuleId, Module> modules_;
-  std::vector<std::pair<ModuleId, size_t>> places_; // of kernels
-  ModuleId next_module_ = 1;
+  IdVector<KernelId, std::pair<ModuleId, size_t>> places_; // of kernels
+  ModuleId next_module_{0};
 };
 
 } // namespace

@@ -89,11 +89,11 @@ std::optional<NodeId> compose(Rebuild& r, const Node& node) {
   for (Hole hole : inner.holes) { // the outer view has none: numbers of inputs and holes stay
     for (int& axis : hole.axes) {
       const Expr at = outer.map[size_t(axis)];
-      int found = -1;
+      std::optional<int> found;
       for (size_t d = 0; d < outer.shape.size(); ++d)
         if (at.is_symbol() && at == axis_symbol(int(d), outer.shape[d])) found = int(d);
-      if (found < 0) return {};
-      axis = found;
+      if (!found) return {};
+      axis = *found;
     }
     both.holes.push_back(hole);
   }

@@ -11,10 +11,11 @@ namespace {
 
 using Value = RoundedDomain::Value;
 
-int64_t count_of(const TensorType& type) {
+/// None where an extent is not known, or there are too many.
+std::optional<int64_t> count_of(const TensorType& type) {
   int64_t n = 1;
   for (Expr e : type.shape) {
-    if (!e.is_constant() || e.value() < 0 || (e.value() > 0 && n > (int64_t(1) << 40) / e.value())) return -1;
+    if (!e.is_constant() || e.value() < 0 || (e.value() > 0 && n > (int64_t(1) << 40) / e.value())) return {};
     n *= e.value();
   }
   return n;
@@ -59,13 +60,13 @@ std::vector<std::byte> compute(const Rebuild& r, const Node& node, const std::ve
   return store_all(node.type().dtype, out);
 }
 
-/// Points of the largest space that the node walks; -1 where it is not known.
-int64_t work_of(const Node& node) {
+/// Points of the largest space that the node walks; none where it is not known.
+std::optional<int64_t> work_of(const Node& node) {
   int64_t points = 0;
   for (const TensorType& type : node.types) {
-    const int64_t n = count_of(type);
-    if (n < 0) return -1;
-    points += n;
+    const auto n = count_of(type);
+    if (!n) return {};
+    points += *n;
   }
   if (auto* fold = std::get_if<FoldAttr>(&node.attr)) return count_of({DType::f32, fold->space});
   if (auto* scan = std::get_if<ScanAttr>(&node.attr)) return count_of({DType::f32, scan->space});
@@ -110,17 +111,18 @@ std::optional<NodeId> constant_rule(Rebuild& r, const Node& node, int64_t limit)
     }
     if (scalars.size() == node.inputs.size()) // one number, spread over any shape
       return r.splat(r.constant({node.type().dtype, {}}, compute(r, node, scalars, 1)), node.type().shape);
-    const int64_t count = count_of(node.type());
-    if (count < 0 || count > limit || !all_dense(r, node)) return {};
-    return r.constant(node.type(), compute(r, node, node.inputs, count));
+    const auto count = count_of(node.type());
+    if (!count || *count > limit || !all_dense(r, node)) return {};
+    return r.constant(node.type(), compute(r, node, node.inputs, *count));
   }
   case NodeKind::bitcast: {
-    if (!all_dense(r, node) || count_of(node.type()) > limit) return {};
+    const auto count = count_of(node.type());
+    if (!count || *count > limit || !all_dense(r, node)) return {};
     return r.constant(node.type(), *std::get<ConstantAttr>(r[node.inputs[0]].attr).data);
   }
   case NodeKind::view: { // no larger than what it reads
-    const int64_t count = count_of(node.type());
-    if (count < 0 || count > limit || !all_dense(r, node) || r.type(node.inputs[0]).shape.empty() ||
+    const auto count = count_of(node.type());
+    if (!count || *count > limit || !all_dense(r, node) || r.type(node.inputs[0]).shape.empty() ||
         count > count_of(r.type(node.inputs[0])))
       return {};
     return interpret(r, node, 0);
@@ -130,8 +132,8 @@ std::optional<NodeId> constant_rule(Rebuild& r, const Node& node, int64_t limit)
     const bool known =
         tuple.kind == NodeKind::fold || tuple.kind == NodeKind::scan || tuple.kind == NodeKind::sort;
     if (!known || !all_dense(r, tuple)) return {};
-    const int64_t work = work_of(tuple);
-    if (work < 0 || work > limit) return {};
+    const auto work = work_of(tuple);
+    if (!work || *work > limit) return {};
     if (auto* fold = std::get_if<FoldAttr>(&tuple.attr); fold && !fold->where.is_constant(1)) return {};
     const Node copy = tuple; // what is put down may move the nodes
     return interpret(r, copy, std::get<GetAttr>(node.attr).index);

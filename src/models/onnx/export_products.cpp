@@ -72,23 +72,24 @@ Behind start(const Shape& space, const std::vector<int>& axes, NodeId node) {
   return at;
 }
 
-int axis_of(Expr e, const Shape& space) {
+std::optional<int> axis_of(Expr e, const Shape& space) {
   for (size_t k = 0; k < space.size(); k++)
     if (e.is_symbol() && e == axis_symbol(int(k), space[k])) return int(k);
-  return -1;
+  return {};
 }
 
 /// The axes that are merged in e, the slowest first, where they fill the extent.
 std::optional<std::vector<int>> merged(Expr e, Expr extent, const Shape& space) {
   if (e.is_constant(0) && extent.is_constant(1)) return std::vector<int>{};
-  if (const int axis = axis_of(e, space); axis >= 0)
-    return proves_equal(space[size_t(axis)], extent) ? std::optional(std::vector{axis}) : std::nullopt;
+  if (const auto axis = axis_of(e, space))
+    return proves_equal(space[size_t(*axis)], extent) ? std::optional(std::vector{*axis}) : std::nullopt;
   const Affine affine = affine_terms(e);
   if (affine.constant != 0 || affine.terms.empty()) return {};
   std::vector<std::pair<int64_t, int>> axes;
   for (const auto& [term, step] : affine.terms) {
-    axes.emplace_back(step, axis_of(term, space));
-    if (axes.back().second < 0 || step < 1) return {};
+    const auto axis = axis_of(term, space);
+    if (!axis || step < 1) return {};
+    axes.emplace_back(step, *axis);
   }
   std::sort(axes.rbegin(), axes.rend());
   std::vector<int> order;
@@ -136,7 +137,7 @@ Expr extent_of(const std::vector<int>& group, const Shape& space) {
 
 /// An axis of windows: element j of window i lies at i * stride + j * dilation - before.
 struct WindowAxis {
-  int place = -1, element = -1; // axes of the space; -1: of extent 1
+  std::optional<int> place, element; // axes of the space; none: of extent 1
   int64_t stride = 1, dilation = 1, before = 0, after = 0, size = 1;
 };
 struct Windows {
@@ -149,21 +150,21 @@ std::optional<WindowAxis> window_axis(Expr e, Expr extent, const Shape& space,
   WindowAxis axis;
   const Affine affine = affine_terms(e);
   for (const auto& [term, step] : affine.terms) {
-    const int which = axis_of(term, space);
-    if (which < 0 || step < 1) return {};
-    int& slot = reduced[size_t(which)] ? axis.element : axis.place;
-    if (slot >= 0) return {};
+    const auto which = axis_of(term, space);
+    if (!which || step < 1) return {};
+    std::optional<int>& slot = reduced[size_t(*which)] ? axis.element : axis.place;
+    if (slot) return {};
     slot = which;
-    (reduced[size_t(which)] ? axis.dilation : axis.stride) = step;
+    (reduced[size_t(*which)] ? axis.dilation : axis.stride) = step;
   }
   axis.before = -affine.constant;
   if (axis.before < 0) return {};
-  if (axis.element >= 0) {
-    if (!space[size_t(axis.element)].is_constant()) return {};
-    axis.size = space[size_t(axis.element)].value();
+  if (axis.element) {
+    if (!space[size_t(*axis.element)].is_constant()) return {};
+    axis.size = space[size_t(*axis.element)].value();
   }
   const int64_t reach = (axis.size - 1) * axis.dilation + 1;
-  const Expr count = axis.place < 0 ? Expr(1) : space[size_t(axis.place)];
+  const Expr count = axis.place ? space[size_t(*axis.place)] : Expr(1);
   const auto counted = [&](int64_t after) {
     return proves_equal(floordiv(extent + axis.before + after - reach, axis.stride) + 1, count);
   };
@@ -363,7 +364,7 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
   const auto result_of = [&](const Windows& w, const std::vector<int>& channels, const std::string& name) {
     Groups groups{w.batch, channels};
     for (const WindowAxis& axis : w.axes)
-      groups.push_back(axis.place < 0 ? std::vector<int>{} : std::vector{axis.place});
+      groups.push_back(axis.place ? std::vector{*axis.place} : std::vector<int>{});
     Held result{name, type, {}};
     std::vector<int> labels;
     for (const auto& group : groups) result.shape.push_back(extent_of(group, space));
@@ -386,7 +387,7 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
   const auto summed_once = [&](const Windows& w, const std::vector<int>& also) {
     std::vector<int> elements = also;
     for (const WindowAxis& axis : w.axes)
-      if (axis.element >= 0) elements.push_back(axis.element);
+      if (axis.element) elements.push_back(*axis.element);
     for (const int axis : fold->reduced)
       if (!space[size_t(axis)].is_constant(1) && !has(elements, axis)) return false;
     return true;
@@ -402,7 +403,7 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
       for (const int axis : w.batch) fits &= !reduced[size_t(axis)];
       double size = 1;
       for (const WindowAxis& axis : w.axes) {
-        slides |= axis.place >= 0 && axis.element >= 0;
+        slides |= axis.place && axis.element;
         fits &= axis.before < axis.size && axis.after < axis.size;
         size *= double(axis.size);
       }
@@ -428,7 +429,7 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
     std::vector<int> group, in, elements, out;
     for (const int axis : w.channels) (reduced[size_t(axis)] ? in : group).push_back(axis);
     for (const WindowAxis& axis : w.axes)
-      if (axis.element >= 0) elements.push_back(axis.element);
+      if (axis.element) elements.push_back(*axis.element);
     bool fits = group.size() < 2 && in.size() < 2 && summed_once(w, in) &&
                 (group.empty() || in.empty() || w.channels[0] == group[0]);
     for (const int axis : w.batch) fits &= !reduced[size_t(axis)];
@@ -447,12 +448,11 @@ std::optional<Held> Exporter::window_fold(const Frame& frame, const Node& node) 
     if (group.size() == 1 && !space[size_t(group[0])].is_constant()) continue;
     Groups groups{channels, in};
     for (const WindowAxis& axis : w.axes)
-      groups.push_back(axis.element < 0 ? std::vector<int>{} : std::vector{axis.element});
+      groups.push_back(axis.element ? std::vector{*axis.element} : std::vector<int>{});
     // Where no window slides, a product of matrices is as well a convolution: it is one where the weight is
     // as Conv has it.
-    const bool slides = std::any_of(w.axes.begin(), w.axes.end(), [](const WindowAxis& axis) {
-      return axis.place >= 0 && axis.element >= 0;
-    });
+    const bool slides = std::any_of(w.axes.begin(), w.axes.end(),
+                                    [](const WindowAxis& axis) { return axis.place && axis.element; });
     if (!slides && weight->axes != groups) continue;
     std::vector<Attribute> attributes = attributes_of(w);
     attributes.push_back(attribute("group", group.empty() ? int64_t(1) : space[size_t(group[0])].value()));

@@ -297,7 +297,7 @@ std::optional<Held> Exporter::concatenation(const Frame& frame, NodeId id) {
   const Function& f = frame.function;
   const Node& node = f[id];
   const Shape& shape = node.type().shape;
-  int axis = -1;
+  std::optional<int> axis;
   std::vector<Part> parts;
   std::vector<Expr> borders; // between a part and the next one
   const std::function<bool(NodeId)> read = [&](NodeId at) {
@@ -306,24 +306,24 @@ std::optional<Held> Exporter::concatenation(const Frame& frame, NodeId id) {
         map && map->op == Op::select && map->user_op.empty()) {
       const auto* condition = std::get_if<IotaAttr>(&f[n.inputs[0]].attr);
       if (!condition) return false;
-      for (size_t k = 0; axis < 0 && k < shape.size(); k++)
+      for (size_t k = 0; !axis && k < shape.size(); k++)
         if (depends_on(condition->value, axis_symbol(int(k), shape[k]))) axis = int(k);
-      if (axis < 0 || !read(n.inputs[1])) return false;
+      if (!axis || !read(n.inputs[1])) return false;
       if (parts.empty()) return false;
       const Expr border = parts.back().begin + parts.back().extent;
-      if (condition->value != lt(axis_symbol(axis, shape[size_t(axis)]), border)) return false;
+      if (condition->value != lt(axis_symbol(*axis, shape[size_t(*axis)]), border)) return false;
       const size_t next = parts.size();
       if (!read(n.inputs[2])) return false;
       return proves_equal(parts[next].begin, border);
     }
     const auto* view = std::get_if<ViewAttr>(&n.attr);
-    if (!view || !view->holes.empty() || axis < 0 || view->map.size() != shape.size()) return false;
+    if (!view || !view->holes.empty() || !axis || view->map.size() != shape.size()) return false;
     const Shape& of = f[n.inputs[0]].type().shape;
-    const Expr place = axis_symbol(axis, shape[size_t(axis)]);
+    const Expr place = axis_symbol(*axis, shape[size_t(*axis)]);
     for (size_t d = 0; d < shape.size(); d++)
       if (int(d) != axis && (view->map[d] != axis_symbol(int(d), shape[d]) || of[d] != shape[d]))
         return false;
-    const Expr begin = place - view->map[size_t(axis)], extent = of[size_t(axis)];
+    const Expr begin = place - view->map[size_t(*axis)], extent = of[size_t(*axis)];
     if (depends_on(begin, place) ||
         view->predicate != logical_and(le(begin, place), lt(place, begin + extent)))
       return false;
@@ -331,11 +331,11 @@ std::optional<Held> Exporter::concatenation(const Frame& frame, NodeId id) {
     return true;
   };
   if (!read(id) || parts.size() < 2 || !parts[0].begin.is_constant(0) ||
-      !proves_equal(parts.back().begin + parts.back().extent, shape[size_t(axis)]))
+      !proves_equal(parts.back().begin + parts.back().extent, shape[size_t(*axis)]))
     return {};
   std::vector<std::string> names;
   for (const Part& part : parts) names.push_back(full(frame[part.value], f[part.value].type().shape).name);
-  return Held{graph_.node("Concat", names, {attribute("axis", int64_t(axis))}), node.type().dtype, shape};
+  return Held{graph_.node("Concat", names, {attribute("axis", int64_t(*axis))}), node.type().dtype, shape};
 }
 
 } // namespace luminal::onnx_export

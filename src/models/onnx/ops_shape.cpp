@@ -37,7 +37,7 @@ void Reshape(Node& n) {
   Dims shape = n.opset() < 5 ? Dims() : n.dims(1);
   const bool zero_is_zero = n.integer("allowzero", 0) != 0;
   Dim rest = 1;
-  int open = -1;
+  std::optional<size_t> open;
   bool empty = false;
   for (size_t d = 0; d < shape.size(); d++) {
     if (shape[d] == Dim(0) && !zero_is_zero) {
@@ -47,19 +47,19 @@ void Reshape(Node& n) {
       shape[d] = x.dim(int(d));
     }
     if (shape[d] == Dim(-1)) {
-      if (open >= 0) n.refuse("has two extents of -1, one at most is expected");
-      open = int(d);
+      if (open) n.refuse("has two extents of -1, one at most is expected");
+      open = d;
     } else {
       rest = rest * shape[d];
       empty |= shape[d] == Dim(0);
     }
   }
-  if (open >= 0 && empty) {
-    shape[size_t(open)] = 0;
-  } else if (open >= 0) {
+  if (open && empty) {
+    shape[*open] = 0;
+  } else if (open) {
     Dim all = 1;
     for (const Dim extent : x.shape()) all = all * extent;
-    shape[size_t(open)] = all / rest;
+    shape[*open] = all / rest;
   }
   moved(n, x.reshape(shape));
 }

@@ -1,4 +1,4 @@
-// rules/model_graphs.h -- the graphs of real models in small: Llama of any number of layers, BERT,
+// model_rules/model_graphs.h -- the graphs of real models in small: Llama of any number of layers, BERT,
 // GPT, ResNet, decoding with a cache, mixtures of experts.
 #pragma once
 #include "formats/model_files.h"

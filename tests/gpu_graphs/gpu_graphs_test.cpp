@@ -1,4 +1,4 @@
-// languages/gpu_graphs_test.cpp -- graphs on CUDA and HIP whose drivers run kernels on the processor
+// gpu_graphs/gpu_graphs_test.cpp -- graphs on CUDA and HIP whose drivers run kernels on the processor
 // (device/fake), against the same graphs on the processor: values in and out, loops, branches, functions of
 // the host, states in place, hand-over, training. There the host cannot touch memory of the device, so what
 // is not copied ends the process.

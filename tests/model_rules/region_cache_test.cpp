@@ -1,12 +1,12 @@
-// rules/region_cache_test.cpp -- what the search of regions found is read from disk by the next process, and
-// nothing else is: not what is damaged, of other rules or of another region.
+// model_rules/region_cache_test.cpp -- what the search of regions found is read from disk by the next
+// process, and nothing else is: not what is damaged, of other rules or of another region.
 #include "base/file.h"
 #include "compile/builder.h"
 #include "compile/region_cache.h"
 #include "model_graphs.h"
-#include "round_trip.h"
 #include "rules/emit_region.h"
 #include "rules/fragment_text.h"
+#include "rules/round_trip.h"
 #include <cstdlib>
 #include <filesystem>
 #include <functional>

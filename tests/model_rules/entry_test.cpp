@@ -1,9 +1,9 @@
-// tests/rules/entry_test.cpp -- how regions stand in the e-graph: axes and their names, domains of folds,
+// model_rules/entry_test.cpp -- how regions stand in the e-graph: axes and their names, domains of folds,
 // indices that are read from memory, what stays opaque.
 #include "base/file.h"
 #include "model_graphs.h"
-#include "round_trip.h"
 #include "rules/name_axes.h"
+#include "rules/round_trip.h"
 #include <gmock/gmock.h>
 
 namespace luminal {

@@ -1,7 +1,7 @@
-// rules/models_test.cpp -- models through the e-graph and back: equal values, as many kernels, the
+// model_rules/models_test.cpp -- models through the e-graph and back: equal values, as many kernels, the
 // same text the second time.
 #include "model_graphs.h"
-#include "round_trip.h"
+#include "rules/round_trip.h"
 #include <chrono>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

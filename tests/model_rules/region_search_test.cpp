@@ -1,4 +1,4 @@
-// rules/region_search_test.cpp -- every region through the e-graph as the first step of a plan: the
+// model_rules/region_search_test.cpp -- every region through the e-graph as the first step of a plan: the
 // plan is the same where the terms stay as they came, and what is chosen is what is built.
 #include "compile/builder.h"
 #include "compile/region_search.h"
