@@ -160,8 +160,10 @@ private:
   bool used_ = false;
 };
 
-/// Exponential moving averages of parameters: states `<name>.ema`, corrected for their start at zero.
-/// They move where `when` (bool []) holds.
+/// Exponential moving averages of parameters: states `<name>.ema`, corrected for their start at zero. They
+/// move where `when` (bool []) holds; where it does not, the results are those of the last step in which it
+/// did, and before the first one the parameters. Of a parameter that has an update, which a step writes, its
+/// new value is averaged: call it after `Optimizer::update`.
 std::vector<Tensor> moving_averages(Graph& graph, const std::vector<Tensor>& parameters, double decay,
                                     const std::optional<Tensor>& when = {}, LUMINAL_WHERE);
 

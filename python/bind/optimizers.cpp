@@ -192,7 +192,8 @@ void bind_gradients(nb::module_& m) {
         return moving_averages(call.graph(), call.tensors(parameters), decay, condition, call.where);
       },
       nb::arg("parameters"), nb::arg("decay"), nb::arg("when") = nb::none(),
-      "Exponential moving averages: states <name>.ema, corrected for their start at zero.");
+      "Exponential moving averages: states <name>.ema, corrected for their start at zero. Call it after "
+      "Optimizer.update: what the step writes is averaged.");
   nb::class_<GradScaler>(m, "GradScaler",
                          "For f16: the loss is scaled up so that gradients do not vanish; the scale falls "
                          "where one is not finite, and rises after `patience` good steps.")

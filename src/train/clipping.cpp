@@ -4,6 +4,7 @@
 #include "luminal/optimizers.h"
 #include "luminal/random.h"
 #include "tensor/compose.h"
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -88,19 +89,25 @@ std::vector<Tensor> moving_averages(Graph& graph, const std::vector<Tensor>& par
     throw Error("moving_averages", fmt::format("a decay of {} does not lie between 0 and 1", decay), where);
   if (parameters.empty()) return {};
   std::vector<Tensor> list;
-  const Tensor weight = graph.state("ema.weight", {}, DType::f32, where);
-  const Tensor total = weight * decay + (1 - decay);
+  const auto state_of_graph = graph.state("moving_averages", where);
+  const auto written = [&](const Tensor& p) {
+    const auto update = std::ranges::find(state_of_graph->updates, p.id(), &std::pair<NodeId, NodeId>::first);
+    return update == state_of_graph->updates.end() ? p : wrap(state_of_graph, update->second);
+  };
   const auto moved = [&](const Tensor& next, const Tensor& old) {
     return when ? select(*when, next, old) : next;
   };
-  graph.update(weight, moved(total, weight), where);
+  const Tensor weight = graph.state("ema.weight", {}, DType::f32, where);
+  const Tensor total = moved(weight * decay + (1 - decay), weight);
+  graph.update(weight, total, where);
   for (const Tensor& p : parameters) {
     const DType type = accumulator(p.dtype());
-    const auto& attr = input_attr(*graph.state("moving_averages", where), p.id(), "moving_averages", where);
+    const auto& attr = input_attr(*state_of_graph, p.id(), "moving_averages", where);
     const Tensor state = graph.state(attr.name + ".ema", p.shape(), type, where);
-    const Tensor next = state * decay + p.cast(type) * (1 - decay);
-    graph.update(state, moved(next, state), where);
-    list.push_back((next / total.cast(type)).cast(p.dtype()));
+    const Tensor sum = moved(state * decay + written(p).cast(type) * (1 - decay), state);
+    graph.update(state, sum, where);
+    const Tensor mean = sum / total.cast(type);
+    list.push_back((when ? select(equal(total, 0), p.cast(type), mean) : mean).cast(p.dtype()));
   }
   return list;
 }

@@ -260,6 +260,25 @@ TEST(Averages, AreCorrectedForTheirStart) {
   EXPECT_NEAR(mean.item<float>(), (2 * 0.09 + 3 * 0.1) / 0.19, 1e-6);
 }
 
+/// After the optimizer: what the step writes, which is what is kept of a training.
+TEST(Averages, AreOfWhatAStepWrites) {
+  Graph g;
+  Tensor w = g.state("w", {1}), when = g.tensor({}, DType::boolean, "when");
+  w.set({2});
+  g.update(w, select(when, w + 1, w));
+  Tensor mean = moving_averages(g, {w}, 0.9, when)[0].keep();
+  const auto step = [&](bool holds) {
+    when.set({double(holds)});
+    g.execute();
+    return mean.item<float>();
+  };
+  EXPECT_EQ(step(false), 2); // nothing has been averaged
+  EXPECT_FLOAT_EQ(step(true), 3);
+  EXPECT_FLOAT_EQ(step(false), 3);
+  EXPECT_NEAR(step(true), (3 * 0.09 + 4 * 0.1) / 0.19, 1e-6);
+  EXPECT_NEAR(step(false), (3 * 0.09 + 4 * 0.1) / 0.19, 1e-6);
+}
+
 TEST(Updates, AreInPlace) {
   Graph g;
   const int64_t n = 1 << 18;
