@@ -5,6 +5,7 @@
 // is used again; stages whose results are small share the loops that all of them keep.
 #include "choose/default_schedule.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "choose/choose_windows.h"

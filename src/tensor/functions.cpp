@@ -86,17 +86,16 @@ Tensor root(const Tensor& x) {
 Tensor maximum(Operand a, Operand b) { return elementwise(Op::max, "maximum", {a, b}, a.where); }
 Tensor minimum(Operand a, Operand b) { return elementwise(Op::min, "minimum", {a, b}, a.where); }
 
+// Of equal values the first: so PyTorch gives all of a gradient to it.
 Tensor fmax(Operand a, Operand b) {
-  auto in = common_operands("fmax", {a, b}, Numbers::numeric, a.where);
-  Tensor larger = maximum(in[0], in[1]);
-  if (!is_float(larger.dtype())) return larger;
-  return select(in[0].isnan(), in[1], luminal::select(in[1].isnan(), in[0], larger));
+  const auto in = common_operands("fmax", {a, b}, Numbers::numeric, a.where);
+  if (!is_float(in[0].dtype())) return maximum(in[0], in[1]);
+  return luminal::select((in[0] >= in[1]) | in[1].isnan(), in[0], in[1]);
 }
 Tensor fmin(Operand a, Operand b) {
-  auto in = common_operands("fmin", {a, b}, Numbers::numeric, a.where);
-  Tensor smaller = minimum(in[0], in[1]);
-  if (!is_float(smaller.dtype())) return smaller;
-  return select(in[0].isnan(), in[1], luminal::select(in[1].isnan(), in[0], smaller));
+  const auto in = common_operands("fmin", {a, b}, Numbers::numeric, a.where);
+  if (!is_float(in[0].dtype())) return minimum(in[0], in[1]);
+  return luminal::select((in[0] <= in[1]) | in[1].isnan(), in[0], in[1]);
 }
 
 Tensor clip(const Tensor& x, std::optional<Operand> low, std::optional<Operand> high, Where where) {

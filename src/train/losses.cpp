@@ -176,7 +176,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& target, double alpha, double gamma,
                           Reduction reduction, Where where) {
   const Floats f("sigmoid_focal_loss", {Operand(logits, where), Operand(target, where)}, where);
-  const Tensor p = f[0].sigmoid(), t = f[1];
+  const Tensor p = f[0].sigmoid();
+  const Tensor& t = f[1];
   const Tensor truth = p * t + (1.0 - p) * (1.0 - t);
   Tensor losses =
       binary_cross_entropy_with_logits(f[0], t, Reduction::none, {}, where) * (1.0 - truth).pow(gamma);

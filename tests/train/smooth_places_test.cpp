@@ -119,6 +119,23 @@ TEST(SmoothPlaces, RemaindersAtMultiples) {
   EXPECT_EQ(values(db), (Numbers{0, -1, 2, 1, -1, 1}));
 }
 
+/// Of equal values the first has the gradient, of a number and a NaN the number: as in PyTorch.
+TEST(SmoothPlaces, TheGreaterNumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const bool greater : {true, false}) {
+    Graph g;
+    Tensor a = g.tensor({4}, DType::f64, "a"), b = g.tensor({4}, DType::f64, "b");
+    a.set({1.0, 2.0, nan, 1.0});
+    b.set({1.0, 1.0, 1.0, nan});
+    const Tensor y = (greater ? fmax(a, b) : fmin(a, b)).keep();
+    const Tensor da = gradient(y.sum(), a).keep(), db = gradient(y.sum(), b).keep();
+    g.execute();
+    EXPECT_EQ(values(y), (greater ? Numbers{1, 2, 1, 1} : Numbers{1, 1, 1, 1}));
+    EXPECT_EQ(values(da), (greater ? Numbers{1, 1, 0, 1} : Numbers{1, 0, 0, 1}));
+    EXPECT_EQ(values(db), (greater ? Numbers{0, 0, 1, 0} : Numbers{0, 1, 1, 0}));
+  }
+}
+
 /// Norms and deviations have 0 where they are 0, as in PyTorch: no NaN for a row of zeros.
 TEST(SmoothPlaces, LengthsOfZero) {
   const std::pair<const char*, std::function<Tensor(const Tensor&)>> rows[] = {
