@@ -1,5 +1,5 @@
-// choose/choose_apart.cpp -- maps that read elements far apart along their results: no loop has lanes as all
-// lies.
+// choose/choose_apart.cpp -- maps whose reads lie far apart along their results, so that no loop has lanes on
+// contiguous data.
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
@@ -7,8 +7,8 @@
 
 namespace luminal::kernel {
 
-/// Of a map that computes functions, where nothing lies along a loop as lanes want it: these are worth more
-/// than what it takes to put a vector together from elements that lie apart.
+/// The loop for lanes of a map that computes functions where no loop is contiguous: vectors of them save
+/// more than it costs to gather operands from elements that lie apart.
 std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   if (has_fold(st) || st.scan_axis || !st.ordered.empty()) return {};
