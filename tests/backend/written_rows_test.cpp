@@ -88,5 +88,27 @@ TEST(WrittenModules, EmptySlicesOfWhatKernelsMake) {
                             made));
 }
 
+/// As many bytes as a vector has lanes, multiplied and summed at once: the sum of all lanes is taken, whatever
+/// instructions the compiler finds for it.
+TEST(WrittenModules, SumsOfOneVectorOfProductsOfBytes) {
+  for (const int k : {4, 8, 16, 32, 64})
+    for (const char* types : {"u8 i8", "i8 u8", "i8 i8", "u8 u8"})
+      for (const bool across : {true, false}) {
+        const auto first = std::string(types, 2), second = std::string(types + 3);
+        expect_plan(fmt::format(R"(fn @main(%a: {0}[2, {2}], %b: {1}[{3}]) {{
+  %ac = cast i32 %a
+  %bc = cast i32 %b
+  %av = view %ac [m: 2, n: 3, k: {2}] -> [m, k]
+  %bv = view %bc [m: 2, n: 3, k: {2}] -> [{4}]
+  %p = mul %av, %bv
+  %f = fold [m: 2, n: 3, k: {2}] over [k] {{ sum %p[m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}})",
+                                first, second, k, across ? fmt::format("{}, 3", k) : fmt::format("3, {}", k),
+                                across ? "k, n" : "n, k"));
+      }
+}
+
 } // namespace
 } // namespace luminal::written_modules
