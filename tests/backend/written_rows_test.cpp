@@ -88,8 +88,8 @@ TEST(WrittenModules, EmptySlicesOfWhatKernelsMake) {
                             made));
 }
 
-/// As many bytes as a vector has lanes, multiplied and summed at once: the sum of all lanes is taken, whatever
-/// instructions the compiler finds for it.
+/// As many bytes as a vector has lanes, multiplied and summed at once: the sum of all lanes is taken,
+/// whatever instructions LLVM finds for it.
 TEST(WrittenModules, SumsOfOneVectorOfProductsOfBytes) {
   for (const int k : {4, 8, 16, 32, 64})
     for (const char* types : {"u8 i8", "i8 u8", "i8 i8", "u8 u8"})
