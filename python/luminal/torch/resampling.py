@@ -12,7 +12,7 @@ from torch._decomp.decompositions import (  # type: ignore[import-not-found, unu
 
 T = typing.Any
 
-# By their numbers of dimensions; interpolation by lines and cubes takes align_corners as well.
+# Each with the number of axes that it resamples. Linear and cubic interpolation take align_corners as well.
 RANKS = {
     "upsample_nearest1d": 1,
     "upsample_nearest2d": 2,
