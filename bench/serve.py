@@ -18,6 +18,7 @@ import random
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -113,16 +114,20 @@ def random_model(path):
 class Server:
     def __init__(self, name, command, port):
         self.name, self.address = name, f"http://127.0.0.1:{port}"
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        told = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=told)
         for _ in range(1200):
             if self.process.poll() is not None:
-                sys.exit(f"{name} ended with {self.process.returncode}: {' '.join(map(str, command))}")
+                told.seek(0)
+                lines = told.read().decode(errors="replace").splitlines() or ["it says nothing"]
+                sys.exit(f"{name} ended with {self.process.returncode}: {lines[-1]}")
             try:
                 with urllib.request.urlopen(self.address + "/health", timeout=5) as answer:
                     if answer.status == 200:
                         return
             except OSError:
                 time.sleep(0.1)
+        self.stop()
         sys.exit(f"{name} is not ready after two minutes")
 
     def complete(self, prompt, tokens):
@@ -150,10 +155,18 @@ class Server:
         self.process.wait()
 
 
+def counts(text):
+    """Whole numbers from 1 on, with commas between."""
+    numbers = [int(n) for n in text.split(",")]
+    if min(numbers) < 1:
+        raise ValueError(text)
+    return numbers
+
+
 def main():
     parser = argparse.ArgumentParser(description="luminal serve beside llama-server")
     parser.add_argument("--model", type=pathlib.Path)
-    parser.add_argument("--clients", default="1,4,16")
+    parser.add_argument("--clients", type=counts, default="1,4,16")
     parser.add_argument("--prompt", type=int, default=64, help="words of a prompt")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of an answer")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -168,29 +181,23 @@ def main():
         if not model.exists():
             model.parent.mkdir(parents=True, exist_ok=True)
             random_model(model)
-    clients = [int(n) for n in args.clients.split(",")]
-    places, context = max(clients), args.prompt * 4 + args.tokens + 64
+    places, context = max(args.clients), args.prompt * 4 + args.tokens + 64
     common = ["-t", str(args.threads)]
-    servers = [
-        Server(
-            "luminal",
-            [ROOT / "build/luminal", "serve", model, "--port", "8391", "--activations", "q8"]
-            + ["--np", str(places), "-c", str(context), *common],
-            8391,
-        )
-    ]
-    if PEER.exists():
-        whole = ["-np", str(places), "-c", str(context * places), *common, "--no-webui"]
-        servers.append(Server("llama-server", [PEER, "-m", model, "--port", "8392", *whole], 8392))
     draw = random.Random(0)
 
     def word():
         return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=2))
 
-    rows = []
+    rows, servers = [], []
     try:
+        command = [ROOT / "build/luminal", "serve", model, "--port", "8391", "--activations", "q8"]
+        servers.append(Server("luminal", command + ["--np", str(places), "-c", str(context), *common], 8391))
+        if PEER.exists():
+            command = [PEER, "-m", model, "--port", "8392", "--no-webui"]
+            whole = ["-np", str(places), "-c", str(context * places), *common]
+            servers.append(Server("llama-server", command + whole, 8392))
         print(f"{'clients':>8}{'luminal':>12}{'llama-server':>14}{'ratio':>8}   tokens a second")
-        for n in clients:
+        for n in args.clients:
             best = {server.name: 0.0 for server in servers}
             for _ in range(args.rounds):
                 for server in servers:

@@ -536,7 +536,7 @@ Value* Emitter::reduce(Op op, DType type, Value* x) {
   }
   int64_t n = lanes_;
   if ((n & (n - 1)) != 0) fail("reduce_lanes over a number of lanes that is not a power of two");
-  // (LLVM 19 makes a dot product of bytes of the halves below, without the sum of its four lanes.)
+  // Of the tree below LLVM 19 makes a dot product of bytes and leaves out the sum of its four lanes.
   if (op == Op::add && !is_float(type) && bits(type) >= 8) return b_.CreateAddReduce(x);
   // One look tells whether any lane is NaN. The tree of comparisons need not look at each step.
   const bool ordered = is_float(type) && (op == Op::max || op == Op::min) && n > 1;

@@ -130,8 +130,8 @@ public:
   }
 
 private:
-  /// A view as one of what a copy was made of: the other factor gets an order of its own here. (Copies of
-  /// weights are made at load.)
+  /// A view of a copy as a view of what was copied, since this pass chooses the order of elements itself.
+  /// Copies of weights stay: they are made at load.
   NodeId below_copies(NodeId id) {
     const auto* outer = std::get_if<ViewAttr>(&to_[id].attr);
     if (!outer || !outer->holes.empty() || !outer->predicate.is_constant(1)) return id;
@@ -145,21 +145,18 @@ private:
     return below_copies(to_.view(to_[below].inputs[0], shape, through(inner->shape, inner->map, outer->map)));
   }
 
-  /// Does the view read all of its input in the order in which it lies?
-  bool lies_so(NodeId id) {
+  /// Is the view a reshape: all elements of its input, in their order?
+  bool is_reshape(NodeId id) {
     const auto& view = std::get<ViewAttr>(to_[id].attr);
     const Shape& input = to_[to_[id].inputs[0]].type().shape;
-    const auto place = [](const Shape& shape, const std::vector<Expr>& index) {
-      Expr offset = 0, step = 1;
-      for (size_t d = shape.size(); d-- > 0; step = step * shape[d]) offset = offset + index[d] * step;
-      return offset;
+    const auto offset = [](const Shape& shape, const std::vector<Expr>& index) {
+      Expr sum = 0;
+      for (size_t d = 0; d < shape.size(); d++) sum = sum * shape[d] + index[d];
+      return sum;
     };
-    std::vector<Expr> plain;
-    for (size_t d = 0; d < view.shape.size(); d++) plain.push_back(axis_symbol(int(d), view.shape[d]));
-    Expr all = 1, own = 1;
-    for (Expr e : input) all = all * e;
-    for (Expr e : view.shape) own = own * e;
-    return all == own && place(input, view.map) == place(view.shape, plain);
+    std::vector<Expr> own;
+    for (size_t d = 0; d < view.shape.size(); d++) own.push_back(axis_symbol(int(d), view.shape[d]));
+    return product(input) == product(view.shape) && offset(input, view.map) == offset(view.shape, own);
   }
 
   /// Of each axis of the fold that is rewritten, its place over the axes of the new one, which are axes of
@@ -195,7 +192,7 @@ private:
     }
     for (int a : order) back.push_back(axis_symbol(a, space_[size_t(a)]));
     const NodeId ordered = below_copies(to_.view(read, shape, from));
-    return to_.view(lies_so(ordered) ? ordered : to_.add(FenceAttr{}, {ordered}), space_, back);
+    return to_.view(is_reshape(ordered) ? ordered : to_.add(FenceAttr{}, {ordered}), space_, back);
   }
 
   NodeId summed(NodeId body, const Shape& space, size_t kept, Expr where) {

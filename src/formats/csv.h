@@ -14,7 +14,7 @@ struct Csv {
   std::vector<std::vector<std::string>> rows; ///< all of the same length
   std::vector<int64_t> lines;                 ///< where each row begins, from 1
 
-  /// Place of a column by its name or, where there is no header, its number from 0.
+  /// Place of a column by its name; in a file without a header by its number from 0.
   std::optional<size_t> column(std::string_view name) const;
 };
 

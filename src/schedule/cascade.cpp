@@ -389,7 +389,7 @@ void Cascade::make_states() {
   }
 }
 
-/// New values have the shape of the result, whose dimensions of extent 1 are no axes of the component.
+/// New values have the shape of the result, whose dimensions of extent 1 are not axes of the component.
 void Cascade::shape_states() {
   for (int i = 0; i < count_; i++) {
     const Component& c = comp(i);
