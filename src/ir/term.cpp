@@ -264,13 +264,18 @@ struct AttrHash {
   }
   void operator()(const GetAttr& a) { h.add(a.index); }
 };
+
+void add_ids(Hasher& hasher, const std::vector<NodeId>& ids) {
+  hasher.add(ids.size());
+  for (const NodeId id : ids) hasher.add(id.number());
+}
 } // namespace
 
 uint64_t node_hash(const Attr& attr, const std::vector<NodeId>& inputs) {
   Hasher hasher;
   hasher.add(kind_of(attr));
   std::visit(AttrHash{hasher}, attr);
-  hasher.add(std::span<const NodeId>(inputs));
+  add_ids(hasher, inputs);
   return hasher.value64();
 }
 
@@ -281,9 +286,9 @@ uint64_t structural_hash(const Function& function) {
     hasher.add(node_hash(node.attr, node.inputs));
     AttrHash{hasher}.types(node.types);
   }
-  hasher.add(std::span<const NodeId>(function.params));
+  add_ids(hasher, function.params);
   for (const FunctionResult& r : function.results) {
-    hasher.add(r.name).add(r.value).add(r.state).add(r.after.size());
+    hasher.add(r.name).add(r.value.number()).add(r.state).add(r.after.size());
     for (const std::string& name : r.after) hasher.add(name);
   }
   return hasher.value64();

@@ -202,7 +202,7 @@ TEST(Builder, EqualNodesAreOneNode) {
   b.result("r", b.map(Op::sub, {x, late}));
   Function f = b.finish();
   EXPECT_EQ(4u, f.nodes.size()); // three inputs first, whoever uses them, and one operation
-  EXPECT_EQ((std::vector<NodeId>{0, 1, 2}), f.params);
+  EXPECT_EQ((std::vector{NodeId(0), NodeId(1), NodeId(2)}), f.params);
   EXPECT_EQ(NodeKind::map, f[3].kind);
 }
 
