@@ -23,7 +23,7 @@ TEST(IdTable, FindsTheFirstThatIsAskedForAsAMapDoes) {
       std::optional<TestId> first;
       for (TestId other : expected[hash])
         if (!first && same(other)) first = other;
-      ASSERT_EQ(table.find(hash, same), first) << "hash " << hash << ", ids from " << least;
+      ASSERT_EQ(table.find(hash, same), first) << "hash " << hash << ", ids from " << least.number();
       table.add(hash, id);
       expected[hash].push_back(id);
     }

@@ -5,6 +5,7 @@
 #include "ir/random_inputs.h"
 #include "luminal/error.h"
 #include <cmath>
+#include <fmt/format.h>
 #include <functional>
 #include <optional>
 #include <regex>
@@ -112,7 +113,7 @@ private:
         continue;
       }
       if (cut.contains(id)) {
-        std::string name = "v" + std::to_string(id);
+        std::string name = fmt::format("v{}", id);
         while (best_.bindings.inputs.contains(name)) name += "_";
         made[id] = b.input(name, f[id].type());
         next.bindings.inputs[name] = values[id];
