@@ -71,7 +71,7 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1}
 for preset in "${presets[@]}"; do
   # A sanitizer would have to be loaded before Python.
-  case "$preset" in release | dev) luminal_python_env "$preset" ;; esac
+  case "$preset" in release | dev) luminal_python_env "$preset" --tests ;; esac
   luminal_build "$preset"
   run=(ctest --test-dir "$(luminal_build_dir "$preset")" -j "$(luminal_jobs)" --no-tests=error
     --output-junit "$(luminal_build_dir "$preset")/tests.xml")

@@ -24,14 +24,14 @@ luminal_build_dir() {
   if [ "$1" = release ]; then echo "$luminal_root/build"; else echo "$luminal_root/build-$1"; fi
 }
 
-# luminal_python_env PRESET: what the Python module is built with, in that preset's folder. Without
-# it the rest is built.
+# luminal_python_env PRESET [--tests]: what the Python module is built (and tested) with, in that
+# preset's folder. Without it the rest is built.
 luminal_python_env() {
   local folder before
   folder=$(luminal_build_dir "$1")
   mkdir -p "$folder"
   before=$(cat "$folder/python-env/complete" 2> /dev/null || true)
-  "$luminal_root/tools/python_env.sh" "$folder/python-env" || [ $? -eq 3 ]
+  "$luminal_root/tools/python_env.sh" "$folder/python-env" "${@:2}" || [ $? -eq 3 ]
   # CMake looks for it when it configures.
   if [ "$(cat "$folder/python-env/complete" 2> /dev/null || true)" != "$before" ]; then
     rm -f "$folder/build.ninja"

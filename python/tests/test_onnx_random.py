@@ -357,7 +357,7 @@ class RandomGraphs(unittest.TestCase):
         return True
 
     def test_graphs(self):
-        first, count = map(int, os.environ.get("LUMINAL_RANDOM_SEEDS", "0:25").split(":"))
+        first, count = map(int, os.environ.get("LUMINAL_RANDOM_SEEDS", "0:120").split(":"))
         checked = sum(bool(self.check(seed)) for seed in range(first, first + count))
         self.assertGreater(checked, count // 2)
 

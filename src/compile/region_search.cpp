@@ -189,7 +189,7 @@ private:
   void judge(rules::RegionLoops& loops, const rules::Entered& entered, const rules::FoundPlans& found,
              RegionResult& out) {
     RegionReport& report = out.report;
-    const Times written = splitter_.step_times(f_, nullptr, sizes_, rates_);
+    const Times written = *times_of(f_, nullptr);
     report.written_s = report.estimate_s = total(written, 0) * 1e-9;
     std::vector<Judged> judged;
     judged.push_back({{{.name = name_of(written),
@@ -206,7 +206,9 @@ private:
       Boundaries boundaries;
       const Function made = writer.finish(&boundaries.partition, &boundaries.decided);
       if (decided == rules::Decided::none) boundaries = {};
-      const Times times = splitter_.step_times(made, &boundaries, sizes_, rates_);
+      const std::optional<Times> judging = times_of(made, &boundaries);
+      if (!judging) return;
+      const Times& times = *judging;
       const auto [share, taken] = compared(written, times);
       least = std::min(least, share);
       const std::string name = name_of(times);
@@ -238,6 +240,16 @@ private:
       add(*way.first, way.second);
     }
     keep(judged, least, rates_.l2_bytes, out);
+  }
+  /// None where the same terms were split in the same way before.
+  std::optional<Times> times_of(const Function& function, const Boundaries* boundaries) {
+    const KernelSplitter::Split split = splitter_.split(function, nullptr, boundaries);
+    const Function& f = split.function.nodes.empty() ? function : split.function;
+    for (const auto& [known, partition] : judged_)
+      if (partition == split.fusion.partition && std::ranges::equal(known.nodes, f.nodes, same_node))
+        return {};
+    judged_.emplace_back(f, split.fusion.partition);
+    return splitter_.step_times(function, split, sizes_, rates_);
   }
   /// Was a term that it computes made by a rule of class `approx`?
   static bool is_approximate(const rules::RegionLoops& loops, const rules::FoundPlan& plan) {
@@ -355,6 +367,7 @@ private:
   };
   RuleSet::Engine engine_{*state_.rules.set, has_steps(f_)};
   RegionReport* report_ = nullptr;
+  std::vector<std::pair<Function, Partition>> judged_; // with the parts that are one kernel each
 };
 
 } // namespace

@@ -354,10 +354,9 @@ void KernelSplitter::stores_in(const Region& region, const Partition* known_part
 }
 
 std::vector<KernelSplitter::KernelTime>
-KernelSplitter::step_times(const Function& function, const Boundaries* boundaries,
+KernelSplitter::step_times(const Function& function, const Split& made,
                            std::span<const std::map<std::string, int64_t>> sizes,
                            const search::EstimateRates& rates) {
-  const Split made = split(function, nullptr, boundaries);
   const Function& given = made.function.nodes.empty() ? function : made.function;
   StepFusion known = made.fusion;
   known.step.function = &given;

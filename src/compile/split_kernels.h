@@ -39,9 +39,9 @@ public:
     std::vector<double> ns;
     std::vector<double> stored; ///< bytes that it writes and that are no results of the step
   };
-  /// The kernels of a step of the function with their default schedules (search/cone_estimate.h); none
-  /// where one cannot be built. All calls have the same rates.
-  std::vector<KernelTime> step_times(const Function& function, const Boundaries* boundaries,
+  /// The kernels of a step of the function, as it was split, with their default schedules
+  /// (search/cone_estimate.h); none where one cannot be built. All calls have the same rates.
+  std::vector<KernelTime> step_times(const Function& function, const Split& made,
                                      std::span<const std::map<std::string, int64_t>> sizes,
                                      const search::EstimateRates& rates);
 

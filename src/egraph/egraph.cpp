@@ -330,6 +330,8 @@ RuleStats EGraph::rule_stats(RuleId id) const {
   return rule_stats()[id];
 }
 
+std::span<const RuleStats> EGraph::applied() const { return state_->stats; }
+
 size_t EGraph::size(OpId op) const {
   at(state_->ops, op, "operator");
   if (state_->needs_rebuild()) {

@@ -127,6 +127,8 @@ public:
   /// Of all rules, by id.
   std::vector<RuleStats> rule_stats() const;
   RuleStats rule_stats(RuleId id) const;
+  /// The same without steps, probes and time of search, which are added up for each call.
+  std::span<const RuleStats> applied() const;
   /// Is there a match? The premises are matched against everything.
   bool holds(const Query& query);
   /// Calls f(values of query.vars) for each match until it returns false. The graph must not be

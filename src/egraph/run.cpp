@@ -23,15 +23,18 @@ public:
   RunReport run() {
     state_.rebuild();
     if (take_panic()) return report_;
-    meter_.set_base_bytes(options_.limits.bytes != 0 ? state_.bytes() : 0);
+    meter_.set_base_bytes(options_.limits.bytes != 0 ? bytes() : 0);
     find_trie();
     const Clock::time_point start = Clock::now();
-    match();
+    const bool any = match();
     report_.search_seconds = since(start);
     state_.search_seconds += report_.search_seconds;
     report_.steps = meter_.steps();
     if (within_limits() && !meter_.stopped()) {
-      apply();
+      if (any)
+        apply();
+      else
+        go_on();
     } else {
       report_.rolled_back = true; // nothing was changed
     }
@@ -75,34 +78,39 @@ private:
       }
   }
 
-  void match() {
-    matches_.values.resize(trie_->entries.size());
-    matches_.counts.resize(trie_->entries.size(), 0);
+  /// False where nothing can be applied.
+  bool match() {
     // Rules of one ruleset have the same watermark as a rule; those that do not are matched in
     // passes of their own.
     constexpr uint32_t full_pass = 0;
-    std::vector<uint32_t> watermarks;
-    const auto watermark_of = [&](const RuleEntry& entry) {
-      const RuleProgress& progress = state_.progress[entry.rule];
-      return !progress.ran || state_.rules[entry.rule].naive ? full_pass : progress.watermark;
-    };
-    for (const RuleEntry& entry : trie_->entries) {
-      const uint32_t watermark = watermark_of(entry);
-      if (std::find(watermarks.begin(), watermarks.end(), watermark) == watermarks.end())
-        watermarks.push_back(watermark);
+    std::vector<uint32_t> by_entry(trie_->entries.size()), watermarks;
+    bool waiting = false;
+    for (size_t i = 0; i < by_entry.size(); ++i) {
+      const RuleId rule = trie_->entries[i].rule;
+      const RuleProgress& progress = state_.progress[rule];
+      waiting |= progress.waiting_count != 0;
+      by_entry[i] = !progress.ran || state_.rules[rule].naive ? full_pass : progress.watermark;
+      if (watermarks.empty() || watermarks.back() != by_entry[i]) watermarks.push_back(by_entry[i]);
     }
     std::sort(watermarks.begin(), watermarks.end());
+    watermarks.erase(std::unique(watermarks.begin(), watermarks.end()), watermarks.end());
+    bool matched = false;
     for (const uint32_t watermark : watermarks) {
+      if (watermark != full_pass &&
+          std::none_of(state_.tables.begin(), state_.tables.end(),
+                       [&](const Table& t) { return t.first_row(watermark) < t.rows(); }))
+        continue;
       trie_->begin();
       bool any = false, thread_safe = true;
       for (uint32_t i = 0; i < trie_->entries.size(); ++i) {
         RuleEntry& entry = trie_->entries[i];
-        if (watermark_of(entry) != watermark || !trie_->activate(i, watermark, watermark == full_pass))
-          continue;
+        if (by_entry[i] != watermark || !trie_->activate(i, watermark, watermark == full_pass)) continue;
         any = true;
         thread_safe &= entry.thread_safe;
       }
       if (!any) continue;
+      if (!matched) room_for_matches();
+      matched = true;
       state_.extend_indexes();
       std::vector<RowId> middles;
       middles.reserve(state_.tables.size());
@@ -112,8 +120,14 @@ private:
         match_parallel(middles);
       else
         match_serial(middles);
-      if (meter_.stopped()) return;
+      if (meter_.stopped()) break;
     }
+    if (waiting && !matched) room_for_matches();
+    return waiting || matched;
+  }
+  void room_for_matches() {
+    matches_.values.resize(trie_->entries.size());
+    matches_.counts.resize(trie_->entries.size(), 0);
   }
 
   struct Range {
@@ -176,12 +190,23 @@ private:
     }
   }
 
+  /// State::bytes(), which takes longer than a small iteration: added up where rows, classes or unions have
+  /// come since the last time.
+  uint64_t bytes() {
+    const std::array<uint64_t, 4> now{state_.generation, state_.appended, state_.classes.size(),
+                                      state_.classes.log().size()};
+    if (state_.bytes_known_at != now) {
+      state_.bytes_known_at = now;
+      state_.known_bytes = state_.bytes();
+    }
+    return state_.known_bytes;
+  }
   /// Totals that may only be compared when all threads are done.
   bool within_limits() {
     const Limits& limits = options_.limits;
     uint64_t cells = 0;
     for (const Buffer<Value>& values : matches_.values) cells += values.size();
-    if (limits.bytes != 0 && state_.bytes() + cells * sizeof(Value) > limits.bytes)
+    if (limits.bytes != 0 && (cells == 0 ? bytes() : state_.bytes()) + cells * sizeof(Value) > limits.bytes)
       meter_.set_stop(StopReason::bytes);
     meter_.rows_possible(cells);
     return within_state_limits(true);
@@ -280,30 +305,33 @@ private:
     end_journal();
   }
 
+  /// All that is there has been matched.
+  void go_on() {
+    const uint32_t watermark = ++state_.epoch;
+    for (const RuleEntry& entry : trie_->entries) state_.progress[entry.rule].matched_to(watermark);
+  }
   void apply() {
+    std::vector<const CompiledActions*> programs;
+    for (const uint32_t i : trie_->order)
+      if (has_matches(i)) programs.push_back(&trie_->entries[i].compiled->actions);
+    if (programs.empty()) return go_on();
+    const uint32_t watermark = ++state_.epoch;
     const bool journal = options_.limits.rollback;
     Checkpoint checkpoint;
     if (journal) checkpoint = begin_journal();
     const Clock::time_point start = Clock::now();
-    const uint32_t watermark = ++state_.epoch;
     const uint64_t appended_before = state_.appended, unions_before = state_.classes.log().size();
-    std::vector<const CompiledActions*> programs;
-    for (const uint32_t i : trie_->order)
-      if (matches_.counts[i] != 0 || state_.progress[trie_->entries[i].rule].waiting_count != 0)
-        programs.push_back(&trie_->entries[i].compiled->actions);
     std::vector<std::pair<Buffer<Value>, uint32_t>> waiting(trie_->entries.size());
     std::vector<RuleStats> stats(trie_->entries.size());
-    if (!programs.empty()) {
-      Applier applier(graph_, programs);
-      for (const uint32_t i : trie_->order) {
-        if (!apply_rule(applier, i, waiting[i], stats[i])) break;
-        matches_.values[i].release();
-      }
-      const uint64_t appended = state_.appended, unions = state_.classes.log().size();
-      applier.finish();
-      report_.changed = appended != appended_before || unions != unions_before ||
-                        state_.appended != appended || state_.classes.log().size() != unions;
+    Applier applier(graph_, programs);
+    for (const uint32_t i : trie_->order) {
+      if (!apply_rule(applier, i, waiting[i], stats[i])) break;
+      matches_.values[i].release();
     }
+    const uint64_t appended = state_.appended, unions = state_.classes.log().size();
+    applier.finish();
+    report_.changed = appended != appended_before || unions != unions_before || state_.appended != appended ||
+                      state_.classes.log().size() != unions;
     report_.apply_seconds = since(start);
     const Clock::time_point rebuild_start = Clock::now();
     state_.rebuild();
@@ -329,8 +357,7 @@ private:
       report_.matches += stats[i].matches;
       if (!complete) continue; // what was not finished is matched again
       RuleProgress& progress = state_.progress[entry.rule];
-      progress.watermark = watermark;
-      progress.ran = true;
+      progress.matched_to(watermark);
       progress.waiting = std::move(waiting[i].first);
       progress.waiting_count = waiting[i].second;
       total.waiting = progress.waiting_count;
@@ -340,11 +367,14 @@ private:
     state_.compact_where_worth();
   }
 
+  bool has_matches(uint32_t i) const {
+    return matches_.counts[i] != 0 || state_.progress[trie_->entries[i].rule].waiting_count != 0;
+  }
   bool apply_rule(Applier& applier, uint32_t i, std::pair<Buffer<Value>, uint32_t>& waiting,
                   RuleStats& stats) {
+    if (!has_matches(i)) return true;
     const RuleEntry& entry = trie_->entries[i];
     const Batch batch = batch_of(i, waiting.first, waiting.second);
-    if (batch.count == 0) return true;
     const Clock::time_point start = Clock::now();
     const uint64_t appended = state_.appended, unions = state_.classes.log().size();
     bool go_on = true;

@@ -4,6 +4,7 @@
 #include "egraph/egraph.h"
 #include "egraph/table.h"
 #include "egraph/union_find.h"
+#include <array>
 #include <memory>
 #include <unordered_map>
 
@@ -27,6 +28,11 @@ struct RuleProgress {
   bool ran = false;       ///< a rule without atoms runs once
   Buffer<Value> waiting;  ///< matches held back by the budget, one after another
   uint32_t waiting_count = 0;
+
+  void matched_to(uint32_t epoch) {
+    watermark = epoch;
+    ran = true;
+  }
 };
 
 /// Copies do not share plans: they are made again where needed.
@@ -68,6 +74,8 @@ struct State {
   uint64_t appended = 0; ///< rows ever appended
   /// changes when rows vanish other than by being killed: rollback, compaction, load, pop
   uint64_t generation = 0;
+  uint64_t known_bytes = 0;                             ///< bytes() as a run last added them up,
+  std::array<uint64_t, 4> bytes_known_at{~uint64_t{0}}; ///< at this generation, rows, classes and unions
   Buffer<Value> substitutions;
   bool record_substitutions = false;
 

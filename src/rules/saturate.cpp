@@ -23,18 +23,17 @@ public:
       : t_(terms), graph_(terms.graph()), options_(options), start_(std::chrono::steady_clock::now()) {}
 
   SaturateReport run() {
-    const std::vector<egraph::RuleStats> before = graph_.rule_stats();
+    const std::vector<egraph::RuleStats> before(graph_.applied().begin(), graph_.applied().end());
     phases();
     if (stopped()) find_facts(t_);
     report_.rows = graph_.total_size();
     report_.seconds = seconds();
-    const std::vector<egraph::RuleStats> after = graph_.rule_stats();
+    const std::span<const egraph::RuleStats> after = graph_.applied();
     for (egraph::RuleId id = 0; id < graph_.rule_count(); ++id) {
       const egraph::RuleStats &s = after[id], &b = before[id];
       if (s.matches == b.matches) continue;
-      report_.rules.push_back({graph_.rule(id).name, s.matches - b.matches, s.new_rows - b.new_rows,
-                               s.unions - b.unions, s.steps - b.steps,
-                               s.search_seconds + s.apply_seconds - b.search_seconds - b.apply_seconds});
+      report_.rules.push_back(
+          {graph_.rule(id).name, s.matches - b.matches, s.new_rows - b.new_rows, s.unions - b.unions});
     }
     return std::move(report_);
   }

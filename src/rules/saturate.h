@@ -19,8 +19,7 @@ struct SaturateOptions {
 /// What one rule did in one saturation.
 struct RuleUse {
   std::string name;
-  uint64_t matches = 0, rows = 0, unions = 0, steps = 0;
-  double seconds = 0;
+  uint64_t matches = 0, rows = 0, unions = 0;
 };
 struct SaturateReport {
   egraph::StopReason stop = egraph::StopReason::none;

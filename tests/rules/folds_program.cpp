@@ -149,8 +149,10 @@ private:
       for (uint32_t j = 0; j < tuple.monoid.size(); ++j)
         for (uint32_t i = 0; i < j; ++i) {
           const auto u = constant(tuple.children[i]), v = constant(tuple.children[j]);
-          const auto c = u && v ? algebra_.proportion(tuple.monoid, j, i, *v, *u) : std::nullopt;
-          auto rest = c ? algebra_.dropped(tuple.monoid, j, i, *c) : std::nullopt;
+          if (!u || !v) continue;
+          const auto c = algebra_.proportion(tuple.monoid, j, i, *v, *u);
+          if (!c) continue;
+          auto rest = algebra_.dropped(tuple.monoid, j, i, *c);
           if (!rest) continue;
           tuple.monoid = std::move(*rest);
           tuple.children.erase(tuple.children.begin() + j);
