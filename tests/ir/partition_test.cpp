@@ -73,7 +73,8 @@ TEST(Partition, ValuesThatNoKernelStores) {
   const Region region = whole_region(m.entry());
   const NodeId c(4), d(5), y(6), beyond(9);
   EXPECT_THAT(verify(Partition{{{y}, {}}}, region), ElementsAre(at + "kernel number 1 stores nothing"));
-  EXPECT_THAT(verify(Partition{{{y}, {beyond}}}, region), ElementsAre(at + "value 9 does not exist: there are 7"));
+  EXPECT_THAT(verify(Partition{{{y}, {beyond}}}, region),
+              ElementsAre(at + "value 9 does not exist: there are 7"));
   Region rest = region; // %d is made at load
   rest.given.insert(d);
   EXPECT_THAT(verify(Partition{{{y}, {d}}}, rest),
