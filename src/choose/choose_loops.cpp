@@ -485,11 +485,16 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   // is read in the order in which it lies there: not far apart, as loads of many steps would be
   // moved.
   constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster
+  // (So are the columns of a window in steps of several: then it is known which lanes its ends leave out.)
+  const StageLoop* along = folds && lanes ? nest(s).find(*lanes) : nullptr;
+  const bool steps =
+      along && !loop_reduces(s, *along) && reads_windows(s) && use_along(nests_, s, along->symbol).near > 0;
+  const int64_t shortest = steps ? 8 : 4;
   int64_t written_out = 1, results = 1;
   for (auto& u : tile.unrolled) results *= trips(*nest(s).find(u));
   for (auto& r : std::views::reverse(reduced))
     if (const StageLoop* l = nest(s).find(r);
-        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes) {
+        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= shortest && lanes) {
       written_out *= l->extent.value();
       if (written_out <= (tile.streamed ? 4 : std::max(most_vectors / results, int64_t{4})))
         add(DirectiveKind::jam, {name, r}, {l->extent.value()});

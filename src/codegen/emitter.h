@@ -127,7 +127,8 @@ private:
   // ---- emit_memory.cpp ----
   LV* load(const kernel::Value& v);
   LV* guarded_load(const kernel::Value& v);
-  LV* zeros(); // address of 16 bytes of zeros
+  LV* guarded_blocks(const kernel::Value& v, Expr guard); // or null
+  LV* zeros(unsigned bytes);                              // address of so many bytes of zeros
   void store(const kernel::Store& s);
   struct Access {
     enum class Kind { uniform, contiguous, pattern, indexed } kind = Kind::uniform;
@@ -146,7 +147,7 @@ private:
   void store_memory(const Access& a, LV* value, LV* mask);
   bool fills_lines(const kernel::Store& s, int element_bytes); // from one to the next boundary of a vector
   void store_fence(); // what went past the caches arrives before what follows
-  LV* load_blocks(const Access& a, llvm::Type* element, LV* mask); // or null
+  LV* load_blocks(const Access& a, llvm::Type* element, LV* mask, LV* holds = nullptr); // or null
   LV* load_pattern(LV* base, const std::vector<int64_t>& offsets, llvm::Type* element, LV* mask);
   LV* byte_of_words(kernel::BufferId buffer, Expr offset); // or null
   LV* low_nibble(LV* x, DType type);
