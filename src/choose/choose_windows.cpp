@@ -201,8 +201,9 @@ bool DefaultScheduler::sums_rows_of_groups(const WindowedProduct& p) const {
     return step_of(nests_.cone, load.value, load.index, axis_at(row).symbol);
   };
   // (Lanes are added to each other in the end.)
+  const Step along = step(*p.x);
   return share_of(axis_at(row).extent.value(), limits_.lanes) > 1.5 * share_of(p.run, limits_.lanes) &&
-         step(*p.x) == Step::contiguous && step(*p.w) == Step::contiguous;
+         (along == Step::contiguous || along == Step::near) && step(*p.w) == Step::contiguous;
 }
 
 /// Are whole vectors contiguous along the rows of results, and does another stage read more
@@ -223,8 +224,8 @@ bool DefaultScheduler::along_rows(StageId s, const WindowedProduct& p) const {
 }
 
 /// Before the product: the windows' operand with the zeros around it, or only those of its elements
-/// that are read.
-void DefaultScheduler::whole_copy(const WindowedProduct& p) {
+/// that are read. Rows that are read in steps are taken apart, where `apart` is more than 1.
+void DefaultScheduler::whole_copy(const WindowedProduct& p, int64_t apart) {
   if (p.window && load_of(*p.x)->guard.is_constant(1)) return;
   const std::string value = value_at(load_of(*p.x)->value).name,
                     copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
@@ -232,8 +233,18 @@ void DefaultScheduler::whole_copy(const WindowedProduct& p) {
                  : try_add(DirectiveKind::materialize, {p.origin, copy})))
     return;
   std::vector<std::string> words{copy, "root"};
+  std::vector<std::string> order;
   for (AxisId a : nests_.cone.values.back().axes)
-    if (a) words.push_back(axis_at(a).name);
+    if (a) words.push_back(axis_at(a).name), order.push_back(words.back());
+  if (apart > 1 && nests_.cone.values.back().axes.back()) {
+    const std::string row = words.back(), maker = stage(nests_.writer(nests_.cone.values.end_id() - 1)).name;
+    const auto [o, i] = split(nests_.stage(maker), row, apart);
+    words.pop_back(), order.pop_back();
+    words.push_back(fmt::format("{}%{}", row, apart)), words.push_back(fmt::format("{}/{}", row, apart));
+    order.insert(order.begin(), maker);
+    order.insert(order.end(), {i, o});
+    add(DirectiveKind::order, order);
+  }
   add(DirectiveKind::store, words);
 }
 
@@ -453,7 +464,9 @@ void DefaultScheduler::windows() {
     if (!one && sums_rows_of_groups(*p)) {
       const size_t before = nests_.cone.stages.size();
       row_sums_.insert(stage(s).name);
-      whole_copy(*p);
+      const FormulaLoad& x = *load_of(*p->x);
+      const auto apart = coefficient_of(x.index.back(), axis_at(p->summed.back()).symbol);
+      whole_copy(*p, apart && apart->is_constant() ? apart->value() : 1);
       s += int(nests_.cone.stages.size() - before);
       windowed_ = true;
       continue;

@@ -157,7 +157,7 @@ private:
   bool sums_rows(const WindowedProduct& product) const;
   bool sums_rows_of_groups(const WindowedProduct& product) const;
   bool along_rows(StageId s, const WindowedProduct& product) const;
-  void whole_copy(const WindowedProduct& product);
+  void whole_copy(const WindowedProduct& product, int64_t apart = 1);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
   bool transposed_panels(StageId s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again

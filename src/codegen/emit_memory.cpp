@@ -423,7 +423,7 @@ void Emitter::store(const kernel::Store& s) {
   const bool rounds = cast && s.value->dtype == DType::bf16 && cast->x->dtype == DType::f32 &&
                       buffer.dtype == DType::bf16 && buffer.space != Space::registers;
   Value* value = this->value(rounds ? cast->x : s.value);
-  if (buffer.space == Space::registers) return store_register(s.buffer, s.offset, value);
+  if (buffer.space == Space::registers) return store_register(s, value);
   bool lanes_apart = varying(s.offset);
   if (!lanes_apart && value->getType()->isVectorTy())
     fail("all lanes store to one element of " + buffer.name);

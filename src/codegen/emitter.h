@@ -159,7 +159,8 @@ private:
   LV* read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places); // a vector, also of one
   void write_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places, LV* value);
   LV* load_register(kernel::BufferId buffer, Expr offset);
-  void store_register(kernel::BufferId buffer, Expr offset, LV* value);
+  void store_register(const kernel::Store& s, LV* value);
+  bool adds_zeros(const kernel::Store& s, const LV* value, const LV* mask);
   LV* mask_for(kernel::BufferId buffer); // live lanes, or null for all
 
   // ---- emit_transpose.cpp ----
