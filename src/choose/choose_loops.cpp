@@ -133,9 +133,11 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
     AxisUse use = use_along(nests_, s, l.symbol);
     // (A sum is finished and stored once, wherever, and adds many elements before.)
     const int strided = use.strided - (has_fold(st) && !reduces ? use.strided_after : 0);
-    if (!fits || strided + use.irregular > 0 || use.contiguous + (use.rows ? use.near : 0) == 0) continue;
-    // A sum whose operands lie a few elements apart has its lanes there where nothing else has them.
+    // A sum whose operands lie a few elements apart has its lanes there where nothing else has them, also
+    // where nothing is contiguous; few elements are faster one by one then.
     const bool last = use.near > 0 && reduces;
+    const int near = use.rows || (last && 2 * trips(l) >= limits_.lanes) ? use.near : 0;
+    if (!fits || strided + use.irregular > 0 || use.contiguous + near == 0) continue;
     if (use.near > 0 && !reduces && !(use.store_contiguous || use.rows)) continue;
     int score = use.score() * 4 + (reduces ? 0 : 1);
     if (!last) legal.push_back(int64_t(i));
