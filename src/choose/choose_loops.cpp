@@ -98,7 +98,9 @@ void DefaultScheduler::merge_neighbours(StageId s, const std::vector<std::string
     const bool turns = !folds && inner_trips < 2 * limits_.lanes &&
                        (use.store_contiguous || (use.contiguous > 0 && use.strided == written));
     const bool fills = trips(nest(s).loops[l - 1]) >= 2 * limits_.lanes;
-    if ((folds || turns ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
+    // (A gather by indices that stay neighbours is one of more elements.)
+    const int irregular = use.irregular - (folds ? 0 : use.gathers);
+    if ((folds || turns ? 0 : use.near + use.strided) + irregular > 0 || divides) {
       undo(std::move(attempt));
       leave();
     } else if (turns && !fills && use.near + use.strided > 0) {
@@ -419,12 +421,13 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
     return;
   if (!lanes) lanes = lanes_apart(s, common);
   if (!lanes && lines_at_once(s, common)) return;
+  if (!lanes) lanes = gathered_lanes(s, common, tile);
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is distributed in pieces of some kilobytes.
     if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
       lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
-    vectors = vectors_at_once(s, *lanes, common);
+    vectors = tile.unrolled.empty() ? vectors_at_once(s, *lanes, common) : 1;
     lanes = split_lanes(s, *lanes, vectors);
     if (folds && vectors == 1) tile = choose_tile(s, *lanes, common);
   } else if (stage(s).scan_axis) {
@@ -504,7 +507,7 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());
     // (The results of one body keep the registers busy.)
-    const int64_t usual = stage(s).components.size() >= 4 ? 1 : 4 / vectors;
+    const int64_t usual = stage(s).components.size() >= 4 || !tile.unrolled.empty() ? 1 : 4 / vectors;
     if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
       if (const int64_t bodies = ask(s, "bodies", usual, {1, 2, 4, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});

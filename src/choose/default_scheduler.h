@@ -252,6 +252,7 @@ private:
   static bool transcendental(const Formula& f);
   int64_t vectors_at_once(StageId s, const std::string& loop, const std::vector<std::string>& common);
   std::string split_lanes(StageId s, const std::string& loop, int64_t vectors = 1);
+  std::optional<std::string> gathered_lanes(StageId s, const std::vector<std::string>& common, Tile& tile);
   void scan_rows(StageId s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(StageId s, const std::string& lanes, const std::vector<std::string>& common);
   bool reads_windows(StageId s) const;
