@@ -449,6 +449,18 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
       if (contains(kept, k)) next.push_back(k);
     kept = std::move(next);
   }
+  const auto in_order = [&](const StageLoop& l) {
+    return std::ranges::any_of(stage(s).ordered,
+                               [&](AxisId a) { return depends_on_loop(nest(s), axis_at(a).symbol, l); });
+  };
+  // Several workers share what is outside of the loops that take turns.
+  if (limits_.threads > 1 && !kept.empty() && in_order(*nest(s).find(kept[0]))) {
+    const auto shared = std::ranges::find_if(kept, [&](const std::string& k) {
+      const StageLoop& l = *nest(s).find(k);
+      return l.symbol.is_symbol() && !in_order(l) && trips(l) >= limits_.threads;
+    });
+    if (shared != kept.end()) std::rotate(kept.begin(), shared, shared + 1);
+  }
   if (!tile.far.empty()) to_and_fro(s, tile, kept, reduced);
   std::vector<std::string> order{name};
   order.insert(order.end(), common.begin(), common.end());
@@ -521,12 +533,24 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
     visit_stage(stage(s), [&](const Formula&) { parts++; });
     for (HoleId h : holes_of(nests_.cone, stage(s)))
       visit(nests_.cone.holes[h].value, [&](const Formula&) { parts++; });
+    // Short loops are written out whole: what their elements share is computed once, and choices between
+    // parts are taken.
+    size_t last = kept.size();
+    while (last > 1) {
+      const StageLoop& few = *nest(s).find(kept[last - 1]);
+      if (!few.symbol.is_symbol() || !few.extent.is_constant() || few.extent.value() > 8 || in_order(few) ||
+          parts * few.extent.value() > 2 * most_parts)
+        break;
+      parts *= int(few.extent.value());
+      if (few.extent.value() > 1) add(DirectiveKind::jam, {name, kept[last - 1]}, {few.extent.value()});
+      last--;
+    }
+    l = nest(s).find(kept[last - 1]);
     // The only loop goes to the workers, where it may.
-    bool inner = kept.size() + common.size() > 1;
-    for (AxisId a : stage(s).ordered) inner |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
+    const bool inner = last + common.size() > 1 || in_order(*l);
     if (inner && parts <= most_parts && l->symbol.is_symbol() && trips(*l) >= 16)
       if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
-        add(DirectiveKind::jam, {name, kept.back()}, {bodies});
+        add(DirectiveKind::jam, {name, kept[last - 1]}, {bodies});
   }
   if (lanes && common.empty() && !kept.empty() && !reduced.empty())
     prefetch_windows(s, *lanes, kept.back(), reduced.front());
@@ -540,10 +564,8 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   bool enough = false;
   for (size_t i = 0; i < kept.size(); ++i) {
     const StageLoop* l = nest(s).find(kept[i]);
+    if (l->symbol.is_symbol() && in_order(*l)) break; // no worker takes a part of what is inside
     if (!l->symbol.is_symbol() || trips(*l) < 2 || l->jam != 1) continue;
-    bool ordered = false;
-    for (AxisId a : stage(s).ordered) ordered |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
-    if (ordered) continue;
     legal.push_back(int64_t(i));
     const bool suits = l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads;
     if (!chosen || (suits && !enough)) chosen = i;
