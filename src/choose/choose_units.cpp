@@ -1,5 +1,6 @@
 // choose/choose_units.cpp -- dot instructions, and units with tile registers, for sums of products of narrow
 // numbers.
+#include "base/contains.h"
 #include "choose/choose_windows.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
@@ -47,11 +48,31 @@ void DefaultScheduler::units(bool copies) {
         nests_ = apply(original_, schedule_);
         continue;
       }
+      if (p && p->window) words_in_runs(*p);
       s += int(made);
       const Component& c = stage(s).components[0];
       if (c.kind != ComponentKind::map || !c.out) continue;
       if (copies && try_add(DirectiveKind::inline_, {value_at(c.out).name})) s--;
     }
+}
+
+/// Words of windows lie in the order of the sum, as rows of results that are one run: lanes are filled also
+/// where a row is short.
+void DefaultScheduler::words_in_runs(const WindowedProduct& p) {
+  const Directive unit = schedule_.directives.back();
+  if (unit.kind != DirectiveKind::unit || p.kept.size() < 2) return;
+  const StageId product = nests_.stage(unit.words[0]);
+  const std::vector<AxisId> reduced = reduced_axes(stage(product));
+  for (size_t c = 2; c < unit.words.size(); c++) {
+    const std::vector<AxisId> axes = value_at(nests_.value(unit.words[c])).axes;
+    if (!std::ranges::all_of(p.kept, [&](AxisId a) { return contains(axes, a); })) continue;
+    std::vector<std::string> words{unit.words[c], "root"};
+    for (size_t k = 0; k + 2 < p.kept.size(); k++) words.push_back(axis_at(p.kept[k]).name);
+    for (AxisId a : axes)
+      if (a && contains(reduced, a)) words.push_back(axis_at(a).name);
+    for (AxisId a : {p.kept[p.kept.size() - 2], p.kept.back()}) words.push_back(axis_at(a).name);
+    windowed_ |= try_add(DirectiveKind::store, std::move(words));
+  }
 }
 
 /// Is the stage a copy in words for the next one, the only one?
