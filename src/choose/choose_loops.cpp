@@ -407,6 +407,17 @@ void DefaultScheduler::scan_rows(StageId s, const std::vector<std::string>& comm
   if (rows > 1) tile.unrolled.push_back(split(s, row, rows).second);
 }
 
+/// Are elements read a few steps apart along the lanes, not at all of their places?
+bool DefaultScheduler::reads_steps(StageId s, const std::string& lanes) const {
+  const Expr symbol = nest(s).find(lanes)->symbol;
+  bool steps = false;
+  visit_loads(stage(s), [&](const FormulaLoad& f) {
+    steps |= !f.guard.is_constant(1) &&
+             step_of(nests_.cone, f.value, over_loops(nest(s), f.index), symbol) == Step::near;
+  });
+  return steps;
+}
+
 void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) {
   std::string name = stage(s).name;
   bool folds = has_fold(stage(s)) || stage(s).scan_axis;
@@ -503,10 +514,8 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   // moved.
   constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster
   // (So are the columns of a window in steps of several: then it is known which lanes its ends leave out.)
-  const StageLoop* along = folds && lanes ? nest(s).find(*lanes) : nullptr;
-  const bool steps =
-      along && !loop_reduces(s, *along) && reads_windows(s) && use_along(nests_, s, along->symbol).near > 0;
-  const int64_t shortest = steps ? 8 : 4;
+  const bool steps = folds && lanes && !loop_reduces(s, *nest(s).find(*lanes)) && reads_windows(s);
+  const int64_t shortest = steps && reads_steps(s, *lanes) ? 8 : 4;
   int64_t written_out = 1, results = 1;
   for (auto& u : tile.unrolled) results *= trips(*nest(s).find(u));
   for (auto& r : std::views::reverse(reduced))
@@ -519,7 +528,10 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());
     // (The results of one body keep the registers busy.)
-    const int64_t usual = stage(s).components.size() >= 4 || !tile.unrolled.empty() ? 1 : 4 / vectors;
+    int64_t usual = stage(s).components.size() >= 4 || !tile.unrolled.empty() ? 1 : 4 / vectors;
+    // (Columns of windows in steps: all, so that it is known which lanes their ends leave out.)
+    if (usual == 4 && reads_steps(s, *lanes) && l->extent.is_constant() && l->extent.value() <= 8)
+      usual = l->extent.value();
     if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
       if (const int64_t bodies = ask(s, "bodies", usual, {1, 2, 4, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});

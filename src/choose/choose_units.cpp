@@ -34,7 +34,8 @@ void DefaultScheduler::units(bool copies) {
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
-      if (!try_add(DirectiveKind::unit, {name, unit}) && !(moves && copied_words(name, unit))) continue;
+      if (!try_add(DirectiveKind::unit, {name, unit}) && !(moves && copied_words(name, unit, p && p->window)))
+        continue;
       // A sum that begins from what fills no word: its rows lie at odd places, and words of them
       // are not put into lanes by a copy.
       if (!copies && stage(s).components[0].init) {
@@ -170,8 +171,10 @@ bool DefaultScheduler::words_of_values(const std::string& name, const std::strin
 
 /// The unit with copies of one operand, or of both, where each word of them is read for many
 /// results.
-bool DefaultScheduler::copied_words(const std::string& name, const std::string& unit) {
-  constexpr int64_t fewest_uses = 32, fewest_of_small = 8; // small: of copies that the first cache holds
+bool DefaultScheduler::copied_words(const std::string& name, const std::string& unit, bool windows) {
+  // (Windows are copied at any rate.)
+  const int64_t fewest_uses = windows ? 16 : 32;
+  constexpr int64_t fewest_of_small = 8; // of copies that the first cache holds
   std::vector<std::string> words{name, unit};
   for (const char* side : {".words", ".words2"}) {
     words.push_back(nests_.free_name(name + side));

@@ -377,6 +377,23 @@ bool DefaultScheduler::padded_tile(StageId s, const std::vector<std::string>& co
   return true;
 }
 
+/// The axis along which the only map on the results of a fold writes its own side by side; none where that is
+/// short, or not an axis of the fold.
+AxisId DefaultScheduler::run_of_reader(StageId s) const {
+  const ValueId results = stage(s).components[0].out;
+  if (!results || stage(s).components.size() != 1 || value_at(results).role != ValueRole::interior) return {};
+  const std::vector<StageId> readers = nests_.readers(results);
+  if (readers.size() != 1 || stage(readers[0]).components.size() != 1) return {};
+  const Component& map = stage(readers[0]).components[0];
+  if (map.kind != ComponentKind::map || !map.out) return {};
+  for (AxisId a : stage(s).components[0].axes)
+    if (contains(map.axes, a) && axis_at(a).extent.is_constant() &&
+        axis_at(a).extent.value() >= limits_.lanes &&
+        step_of(nests_.cone, map.out, map.index, axis_at(a).symbol) == Step::contiguous)
+      return a;
+  return {};
+}
+
 /// A fold for whose lanes one operand lies in another order than the results (images with their
 /// channels last, groups of them): that is copied in the order of the results first, with the zeros
 /// around it.
@@ -397,6 +414,8 @@ bool DefaultScheduler::lanes_by_copy(StageId s) {
         use_along(nests_, s, l.symbol).store_contiguous)
       run = l.symbol;
   }
+  // What is made of the results is written in its own order.
+  if (const AxisId a = run_of_reader(s)) run = axis_at(a).symbol;
   if (!run) return false;
   std::map<ValueId, std::vector<Expr>> across; // by value: where it is read
   bool suits = true;

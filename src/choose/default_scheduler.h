@@ -68,7 +68,7 @@ private:
   bool lies_along(StageId s, const ConeAxis& axis) const;
   void elements_in_one_body();
   void units(bool copies = true);
-  bool copied_words(const std::string& name, const std::string& unit);
+  bool copied_words(const std::string& name, const std::string& unit, bool windows);
   void words_in_runs(const WindowedProduct& product);
   bool words_of_values(const std::string& name, const std::string& unit);
   bool is_image(const WindowedProduct& product) const;
@@ -154,6 +154,7 @@ private:
   bool copy_padded(StageId s, const WindowedProduct& product, bool across);
   bool images_inside(StageId s, const WindowedProduct& product, int64_t bytes);
   bool padded_tile(StageId s, const std::vector<std::string>& common);
+  AxisId run_of_reader(StageId s) const;
   bool lanes_by_copy(StageId s);
   bool sums_rows(const WindowedProduct& product) const;
   bool sums_rows_of_groups(const WindowedProduct& product) const;
@@ -257,6 +258,7 @@ private:
   void scan_rows(StageId s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(StageId s, const std::string& lanes, const std::vector<std::string>& common);
   bool reads_windows(StageId s) const;
+  bool reads_steps(StageId s, const std::string& lanes) const;
   void prefetch_windows(StageId s, const std::string& lanes, const std::string& tiles,
                         const std::string& inner);
   struct Row { // a kept loop along which one operand of a fold does not move
