@@ -162,7 +162,7 @@ std::string DefaultScheduler::split_lanes(StageId s, const std::string& loop, in
   int64_t power = 1;
   while (power * 2 <= n) power *= 2;
   // Windows are read under masks at any rate: one vector with some dead lanes.
-  if (reads_windows(s)) return loop;
+  if (reads_windows(s) || (!has_fold(stage(s)) && reads_steps(s, loop))) return loop;
   return power == n ? loop : split(s, loop, power).second;
 }
 

@@ -34,8 +34,14 @@ void DefaultScheduler::units(bool copies) {
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
-      if (!try_add(DirectiveKind::unit, {name, unit}) && !(moves && copied_words(name, unit, p && p->window)))
-        continue;
+      Attempt attempt = begin();
+      bool made_words = try_add(DirectiveKind::unit, {name, unit});
+      // (Windows of an even number of columns are words of neighbours, which no lanes read.)
+      if (made_words && moves && p && p->window && overlapping_words(nests_.stage(name))) {
+        undo(std::move(attempt));
+        made_words = false;
+      }
+      if (!made_words && !(moves && copied_words(name, unit, p && p->window))) continue;
       // A sum that begins from what fills no word: its rows lie at odd places, and words of them
       // are not put into lanes by a copy.
       if (!copies && stage(s).components[0].init) {
@@ -74,6 +80,21 @@ void DefaultScheduler::words_in_runs(const WindowedProduct& p) {
     for (AxisId a : {p.kept[p.kept.size() - 2], p.kept.back()}) words.push_back(axis_at(a).name);
     windowed_ |= try_add(DirectiveKind::store, std::move(words));
   }
+}
+
+/// Does a word that is read where it lies share elements with the next one along a kept axis?
+bool DefaultScheduler::overlapping_words(StageId s) const {
+  bool overlapping = false;
+  visit_loads(stage(s).components[0].body, [&](const FormulaLoad& f, DType dtype) {
+    const ConeValue& value = value_at(f.value);
+    const int64_t width = bits(dtype) / std::max(1, bits(value.dtype));
+    if (width < 2) return;
+    for (AxisId a : stage(s).components[0].axes) {
+      const auto step = coefficient_of(layout_offset(value, f.index), axis_at(a).symbol);
+      overlapping |= step && step->is_constant() && step->value() % width != 0;
+    }
+  });
+  return overlapping;
 }
 
 /// Is the stage a copy in words for the next one, the only one?
