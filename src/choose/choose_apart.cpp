@@ -45,8 +45,7 @@ std::optional<std::string> DefaultScheduler::gathered_lanes(StageId s, const std
   for (const StageLoop& l : nest(s).loops) {
     if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name)) continue;
     const AxisUse use = use_along(nests_, s, l.symbol);
-    if (use.store_contiguous && use.gathers > 0 && use.irregular == use.gathers &&
-        use.strided + use.near == 0)
+    if (use.store_contiguous && use.gathers > 0 && use.irregular == use.gathers && use.strided == 0)
       lanes = l.name;
   }
   if (!lanes) return {};
