@@ -379,7 +379,7 @@ Value* Emitter::guarded_load(const kernel::Value& v) {
 
 /// Lanes a few elements apart under a guard of which each part is one for all lanes or known for each: those
 /// that do not hold for the lanes make a constant mask, and where the others fail the blocks are read from
-/// zeros. Null where something is known at run time only.
+/// zeros. So are contiguous lanes under guards of several dimensions. Null for all else.
 Value* Emitter::guarded_blocks(const kernel::Value& v, Expr guard) {
   const auto& from = *v.as<kernel::Load>();
   const kernel::Buffer& buffer = kernel_.buffers[from.buffer];
@@ -396,9 +396,18 @@ Value* Emitter::guarded_blocks(const kernel::Value& v, Expr guard) {
   }
   if (mask && !llvm::isa<Constant>(mask)) return nullptr;
   const int bytes = bits(buffer.dtype) / 8;
-  const Access a = access(from.buffer, from.offset, bytes, bytes);
-  if (a.kind != Access::Kind::pattern) return nullptr;
+  Access a = access(from.buffer, from.offset, bytes, bytes);
   Value* holds = for_all.empty() ? nullptr : condition(logical_and(for_all));
+  // (Guards of one dimension are a mask for many loads; those of several are one for each.)
+  std::vector<std::vector<Expr>> dimensions;
+  if (from.guard.kind() == ExprKind::logical_and)
+    for (Expr e : from.guard.args())
+      if (!varying(e) && !std::ranges::count(dimensions, symbols_of(e))) dimensions.push_back(symbols_of(e));
+  if (a.kind == Access::Kind::contiguous && by_lane.empty() && dimensions.size() > 1) {
+    a.base = b_.CreateSelect(holds, a.base, zeros(std::bit_ceil(unsigned(lanes_ * bytes))));
+    return unpack(load_memory(a, memory_type(v.dtype), mask), v.dtype);
+  }
+  if (a.kind != Access::Kind::pattern) return nullptr;
   Value* loaded = load_blocks(a, memory_type(v.dtype), mask, holds);
   if (!loaded) return nullptr;
   loaded = unpack(loaded, v.dtype);

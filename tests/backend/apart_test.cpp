@@ -54,14 +54,19 @@ TEST(Apart, WindowsInStepsAreRight) {
   std::mt19937 random(2);
   for (int i = 0; i < 60; i++) {
     Graph g;
-    const int64_t groups = any_of<int64_t>(random, {1, 3, 4, 8}), per = any_of<int64_t>(random, {1, 1, 2}),
-                  window = 1 + int64_t(random() % 7), height = window + int64_t(random() % 30),
-                  width = window + int64_t(random() % 60), padding = int64_t(random() % 4),
-                  step = 1 + int64_t(random() % 5), images = 1 + int64_t(random() % 3);
+    const int64_t groups = any_of<int64_t>(random, {1, 3, 4, 8, 20}),
+                  per = any_of<int64_t>(random, {1, 1, 2}), window = 1 + int64_t(random() % 7),
+                  height = window + int64_t(random() % 30), width = window + int64_t(random() % 60),
+                  padding = int64_t(random() % 4), step = 1 + int64_t(random() % 5),
+                  images = 1 + int64_t(random() % 3);
     const DType type = any_of(random, {DType::f32, DType::f32, DType::bf16, DType::f16});
-    Tensor x = g.tensor({images, groups * per, height, width}, type),
+    const bool last = random() % 3 == 0; // channels
+    Tensor x = last ? g.tensor({images, height, width, groups * per}, type).permute({0, 3, 1, 2})
+                    : g.tensor({images, groups * per, height, width}, type),
            w = g.tensor({groups * 2, per, window, window}, type);
-    conv(x, w, Tensor(), {.stride = step, .padding = padding, .groups = groups}).keep();
+    Tensor y = conv(x, w, Tensor(), {.stride = step, .padding = padding, .groups = groups});
+    if (last) y = y.permute({0, 2, 3, 1}).relu();
+    y.keep();
     SCOPED_TRACE(fmt::format("{} groups of {}, {} x {}, window {}, step {}, padding {}", groups, per, height,
                              width, window, step, padding));
     expect_right(parse_module(g.to_string()), unsigned(i));
@@ -160,9 +165,9 @@ TEST(Apart, WordsOfWindowsInShortRowsAreRight) {
   for (int i = 0; i < 40; i++) {
     Graph g;
     const int64_t in = 1 + int64_t(random() % 40), out = any_of<int64_t>(random, {16, 32, 40, 64}),
-                  window = any_of<int64_t>(random, {1, 2, 3, 5}), size = window + int64_t(random() % 22),
-                  step = any_of<int64_t>(random, {1, 1, 2, 3}), images = 1 + int64_t(random() % 3),
-                  padding = int64_t(random() % (window / 2 + 1));
+                  window = any_of<int64_t>(random, {1, 2, 2, 3, 4, 5}),
+                  size = window + int64_t(random() % 22), step = any_of<int64_t>(random, {1, 1, 2, 3}),
+                  images = 1 + int64_t(random() % 3), padding = int64_t(random() % (window / 2 + 1));
     const bool last = random() % 3 == 0; // channels
     Tensor x = last ? g.tensor({images, size, size, in}, DType::bf16).permute({0, 3, 1, 2})
                     : g.tensor({images, in, size, size}, DType::bf16),
@@ -175,6 +180,19 @@ TEST(Apart, WordsOfWindowsInShortRowsAreRight) {
                              size, window, step, padding));
     expect_right(parse_module(g.to_string()), unsigned(i));
   }
+}
+
+/// Two columns are one word, which overlaps with that of the next window: such words are copied, so that
+/// lanes read them.
+TEST(Apart, WordsOfTwoColumnsHaveLanes) {
+  kernel::MachineLimits limits = wide();
+  limits.units = {"avx512.dpbf16"};
+  Graph g;
+  Tensor x = g.tensor({4, 64, 7, 7}, DType::bf16), w = g.tensor({48, 64, 2, 2}, DType::bf16);
+  conv(x, w, Tensor(), {}).keep();
+  each_kernel(parse_module(g.to_string()), limits, [&](const compile::PlannedKernel& kernel) {
+    EXPECT_NE(kernel.schedule.find("vector s0 "), std::string::npos) << kernel.schedule;
+  });
 }
 
 } // namespace
