@@ -180,7 +180,7 @@ void CProgram::compile() {
   if (threads == 0) threads = setting_threads();
   compile::Options options = compile::Options::host(threads);
   options.max_memory = int64_t(number_option("max_memory", 0));
-  options.cache = number_option("cache", 1) != 0;
+  options.cache = options.kept_plans = number_option("cache", 1) != 0;
   if (options.cache) options.tuning = compile::usual_tuning_cache(options_.contains("seconds"));
   options.pool = &shared_pool(threads);
   options.sizes = dims_;

@@ -71,9 +71,27 @@ AxisUse use_along(const Nests& nests, StageId stage, Expr symbol) {
     if ((step == Step::contiguous || step == Step::near) && dtype != stored && !words) step = Step::strided;
     return step;
   };
+  // Where an index from memory is read along the symbol, and nothing else but it moves.
+  const auto gathers = [&](const FormulaLoad& f) {
+    const Expr guard = substitute(f.guard, nest.axis_values);
+    if (depends_on(guard, symbol) || varies(at(f.index), symbol)) return false;
+    for (HoleId h : holes_of(nests.cone, f.index)) {
+      bool plain = true;
+      visit(nests.cone.holes[h].value, [&](const Formula& part) {
+        const auto* load = part.as<FormulaLoad>();
+        if (part.is<FormulaIndex>()) plain = false;
+        if (!load) return;
+        const Step step = step_of(nests.cone, load->value, at(load->index), symbol);
+        plain = plain && load->guard.is_constant(1) && (step == Step::none || step == Step::contiguous);
+      });
+      if (!plain) return false;
+    }
+    return true;
+  };
   visit_loads(s, [&](const FormulaLoad& f, DType dtype) {
     const Step step = step_of_load(f, dtype);
     count(step);
+    use.gathers += step == Step::irregular && irregular(f.index) && gathers(f);
     if (step != Step::near) return;
     const auto along = coefficient_of(layout_offset(nests.cone.values[f.value], at(f.index)), symbol);
     use.backwards += along && along->is_constant() && along->value() < 0;

@@ -28,6 +28,51 @@ std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::v
   return best->name;
 }
 
+/// The loop for lanes of a map that reads elements by indices from memory: its arithmetic is done for many
+/// elements at once, and rows that share their indices are read one after the other.
+std::optional<std::string> DefaultScheduler::gathered_lanes(StageId s, const std::vector<std::string>& common,
+                                                            Tile& tile) {
+  constexpr int fewest_lanes = 8; // narrower machines have no gathers
+  constexpr int64_t most_rows = 8;
+  const Stage& st = stage(s);
+  if (has_fold(st) || st.scan_axis || !st.ordered.empty() || limits_.lanes < fewest_lanes ||
+      !st.domain.is_constant(1))
+    return {};
+  // Plain copies of elements are as fast one by one.
+  bool computes = false;
+  visit_stage(st, [&](const Formula& f) { computes |= is_operation(f) || bits(f.dtype) == 16; });
+  std::optional<std::string> lanes;
+  for (const StageLoop& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name)) continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.store_contiguous && use.gathers > 0 && use.irregular == use.gathers && use.strided == 0)
+      lanes = l.name;
+  }
+  if (!lanes) return {};
+  // Rows along which no index moves.
+  std::string row;
+  for (const StageLoop& l : nest(s).loops)
+    if (l.symbol.is_symbol() && l.extent.is_constant() && l.name != *lanes && trips(l) > 1 &&
+        !contains(common, l.name)) {
+      const AxisUse use = use_along(nests_, s, l.symbol);
+      if (use.irregular == 0 && use.strided > 0 && (row.empty() || trips(l) > trips(*nest(s).find(row))))
+        row = l.name;
+    }
+  if (!computes && row.empty()) return {};
+  if (!ask(s, "gathered_lanes", 1, {0, 1})) return {};
+  if (!row.empty()) {
+    int64_t rows = std::min(trips(*nest(s).find(row)), most_rows);
+    for (int64_t r = rows; r > rows / 2; r--)
+      if (trips(*nest(s).find(row)) % r == 0) {
+        rows = r;
+        break;
+      }
+    if (rows > 1)
+      tile.unrolled.push_back(trips(*nest(s).find(row)) == rows ? row : split(s, row, rows).second);
+  }
+  return lanes;
+}
+
 /// Reads that lie apart along the writes, where nothing is long enough for squares: all in the lines
 /// that one vector of results reads is used before these leave the first cache.
 bool DefaultScheduler::lines_at_once(StageId s, const std::vector<std::string>& common) {

@@ -98,7 +98,9 @@ void DefaultScheduler::merge_neighbours(StageId s, const std::vector<std::string
     const bool turns = !folds && inner_trips < 2 * limits_.lanes &&
                        (use.store_contiguous || (use.contiguous > 0 && use.strided == written));
     const bool fills = trips(nest(s).loops[l - 1]) >= 2 * limits_.lanes;
-    if ((folds || turns ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
+    // (A gather by indices that stay neighbours is one of more elements.)
+    const int irregular = use.irregular - (folds ? 0 : use.gathers);
+    if ((folds || turns ? 0 : use.near + use.strided) + irregular > 0 || divides) {
       undo(std::move(attempt));
       leave();
     } else if (turns && !fills && use.near + use.strided > 0) {
@@ -133,9 +135,11 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
     AxisUse use = use_along(nests_, s, l.symbol);
     // (A sum is finished and stored once, wherever, and adds many elements before.)
     const int strided = use.strided - (has_fold(st) && !reduces ? use.strided_after : 0);
-    if (!fits || strided + use.irregular > 0 || use.contiguous + (use.rows ? use.near : 0) == 0) continue;
-    // A sum whose operands lie a few elements apart has its lanes there where nothing else has them.
+    // A sum whose operands lie a few elements apart has its lanes there where nothing else has them, also
+    // where nothing is contiguous; few elements are faster one by one then.
     const bool last = use.near > 0 && reduces;
+    const int near = use.rows || (last && 2 * trips(l) >= limits_.lanes) ? use.near : 0;
+    if (!fits || strided + use.irregular > 0 || use.contiguous + near == 0) continue;
     if (use.near > 0 && !reduces && !(use.store_contiguous || use.rows)) continue;
     int score = use.score() * 4 + (reduces ? 0 : 1);
     if (!last) legal.push_back(int64_t(i));
@@ -158,7 +162,7 @@ std::string DefaultScheduler::split_lanes(StageId s, const std::string& loop, in
   int64_t power = 1;
   while (power * 2 <= n) power *= 2;
   // Windows are read under masks at any rate: one vector with some dead lanes.
-  if (reads_windows(s)) return loop;
+  if (reads_windows(s) || (!has_fold(stage(s)) && reads_steps(s, loop))) return loop;
   return power == n ? loop : split(s, loop, power).second;
 }
 
@@ -403,6 +407,17 @@ void DefaultScheduler::scan_rows(StageId s, const std::vector<std::string>& comm
   if (rows > 1) tile.unrolled.push_back(split(s, row, rows).second);
 }
 
+/// Are elements read a few steps apart along the lanes, not at all of their places?
+bool DefaultScheduler::reads_steps(StageId s, const std::string& lanes) const {
+  const Expr symbol = nest(s).find(lanes)->symbol;
+  bool steps = false;
+  visit_loads(stage(s), [&](const FormulaLoad& f) {
+    steps |= !f.guard.is_constant(1) &&
+             step_of(nests_.cone, f.value, over_loops(nest(s), f.index), symbol) == Step::near;
+  });
+  return steps;
+}
+
 void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) {
   std::string name = stage(s).name;
   bool folds = has_fold(stage(s)) || stage(s).scan_axis;
@@ -417,12 +432,13 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
     return;
   if (!lanes) lanes = lanes_apart(s, common);
   if (!lanes && lines_at_once(s, common)) return;
+  if (!lanes) lanes = gathered_lanes(s, common, tile);
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is distributed in pieces of some kilobytes.
     if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
       lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
-    vectors = vectors_at_once(s, *lanes, common);
+    vectors = tile.unrolled.empty() ? vectors_at_once(s, *lanes, common) : 1;
     lanes = split_lanes(s, *lanes, vectors);
     if (folds && vectors == 1) tile = choose_tile(s, *lanes, common);
   } else if (stage(s).scan_axis) {
@@ -443,6 +459,18 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
     for (auto& k : {tile.blocks, tile.outer, tile.inner})
       if (contains(kept, k)) next.push_back(k);
     kept = std::move(next);
+  }
+  const auto in_order = [&](const StageLoop& l) {
+    return std::ranges::any_of(stage(s).ordered,
+                               [&](AxisId a) { return depends_on_loop(nest(s), axis_at(a).symbol, l); });
+  };
+  // Several workers share what is outside of the loops that take turns.
+  if (limits_.threads > 1 && !kept.empty() && in_order(*nest(s).find(kept[0]))) {
+    const auto shared = std::ranges::find_if(kept, [&](const std::string& k) {
+      const StageLoop& l = *nest(s).find(k);
+      return l.symbol.is_symbol() && !in_order(l) && trips(l) >= limits_.threads;
+    });
+    if (shared != kept.end()) std::rotate(kept.begin(), shared, shared + 1);
   }
   if (!tile.far.empty()) to_and_fro(s, tile, kept, reduced);
   std::vector<std::string> order{name};
@@ -485,11 +513,14 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   // is read in the order in which it lies there: not far apart, as loads of many steps would be
   // moved.
   constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster
+  // (So are the columns of a window in steps of several: then it is known which lanes its ends leave out.)
+  const bool steps = folds && lanes && !loop_reduces(s, *nest(s).find(*lanes)) && reads_windows(s);
+  const int64_t shortest = steps && reads_steps(s, *lanes) ? 8 : 4;
   int64_t written_out = 1, results = 1;
   for (auto& u : tile.unrolled) results *= trips(*nest(s).find(u));
   for (auto& r : std::views::reverse(reduced))
     if (const StageLoop* l = nest(s).find(r);
-        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes) {
+        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= shortest && lanes) {
       written_out *= l->extent.value();
       if (written_out <= (tile.streamed ? 4 : std::max(most_vectors / results, int64_t{4})))
         add(DirectiveKind::jam, {name, r}, {l->extent.value()});
@@ -497,7 +528,10 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());
     // (The results of one body keep the registers busy.)
-    const int64_t usual = stage(s).components.size() >= 4 ? 1 : 4 / vectors;
+    int64_t usual = stage(s).components.size() >= 4 || !tile.unrolled.empty() ? 1 : 4 / vectors;
+    // (Columns of windows in steps: all, so that it is known which lanes their ends leave out.)
+    if (usual == 4 && reads_steps(s, *lanes) && l->extent.is_constant() && l->extent.value() <= 8)
+      usual = l->extent.value();
     if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
       if (const int64_t bodies = ask(s, "bodies", usual, {1, 2, 4, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
@@ -511,12 +545,24 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
     visit_stage(stage(s), [&](const Formula&) { parts++; });
     for (HoleId h : holes_of(nests_.cone, stage(s)))
       visit(nests_.cone.holes[h].value, [&](const Formula&) { parts++; });
+    // Short loops are written out whole: what their elements share is computed once, and choices between
+    // parts are taken.
+    size_t last = kept.size();
+    while (last > 1) {
+      const StageLoop& few = *nest(s).find(kept[last - 1]);
+      if (!few.symbol.is_symbol() || !few.extent.is_constant() || few.extent.value() > 8 || in_order(few) ||
+          parts * few.extent.value() > 2 * most_parts)
+        break;
+      parts *= int(few.extent.value());
+      if (few.extent.value() > 1) add(DirectiveKind::jam, {name, kept[last - 1]}, {few.extent.value()});
+      last--;
+    }
+    l = nest(s).find(kept[last - 1]);
     // The only loop goes to the workers, where it may.
-    bool inner = kept.size() + common.size() > 1;
-    for (AxisId a : stage(s).ordered) inner |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
+    const bool inner = last + common.size() > 1 || in_order(*l);
     if (inner && parts <= most_parts && l->symbol.is_symbol() && trips(*l) >= 16)
       if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
-        add(DirectiveKind::jam, {name, kept.back()}, {bodies});
+        add(DirectiveKind::jam, {name, kept[last - 1]}, {bodies});
   }
   if (lanes && common.empty() && !kept.empty() && !reduced.empty())
     prefetch_windows(s, *lanes, kept.back(), reduced.front());
@@ -530,10 +576,8 @@ void DefaultScheduler::loops(StageId s, const std::vector<std::string>& common) 
   bool enough = false;
   for (size_t i = 0; i < kept.size(); ++i) {
     const StageLoop* l = nest(s).find(kept[i]);
+    if (l->symbol.is_symbol() && in_order(*l)) break; // no worker takes a part of what is inside
     if (!l->symbol.is_symbol() || trips(*l) < 2 || l->jam != 1) continue;
-    bool ordered = false;
-    for (AxisId a : stage(s).ordered) ordered |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
-    if (ordered) continue;
     legal.push_back(int64_t(i));
     const bool suits = l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads;
     if (!chosen || (suits && !enough)) chosen = i;

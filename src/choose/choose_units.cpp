@@ -1,5 +1,6 @@
 // choose/choose_units.cpp -- dot instructions, and units with tile registers, for sums of products of narrow
 // numbers.
+#include "base/contains.h"
 #include "choose/choose_windows.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
@@ -33,7 +34,14 @@ void DefaultScheduler::units(bool copies) {
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
-      if (!try_add(DirectiveKind::unit, {name, unit}) && !(moves && copied_words(name, unit))) continue;
+      Attempt attempt = begin();
+      bool made_words = try_add(DirectiveKind::unit, {name, unit});
+      // (Windows of an even number of columns are words of neighbours, which no lanes read.)
+      if (made_words && moves && p && p->window && overlapping_words(nests_.stage(name))) {
+        undo(std::move(attempt));
+        made_words = false;
+      }
+      if (!made_words && !(moves && copied_words(name, unit, p && p->window))) continue;
       // A sum that begins from what fills no word: its rows lie at odd places, and words of them
       // are not put into lanes by a copy.
       if (!copies && stage(s).components[0].init) {
@@ -47,11 +55,46 @@ void DefaultScheduler::units(bool copies) {
         nests_ = apply(original_, schedule_);
         continue;
       }
+      if (p && p->window) words_in_runs(*p);
       s += int(made);
       const Component& c = stage(s).components[0];
       if (c.kind != ComponentKind::map || !c.out) continue;
       if (copies && try_add(DirectiveKind::inline_, {value_at(c.out).name})) s--;
     }
+}
+
+/// Words of windows lie in the order of the sum, as rows of results that are one run: lanes are filled also
+/// where a row is short.
+void DefaultScheduler::words_in_runs(const WindowedProduct& p) {
+  const Directive unit = schedule_.directives.back();
+  if (unit.kind != DirectiveKind::unit || p.kept.size() < 2) return;
+  const StageId product = nests_.stage(unit.words[0]);
+  const std::vector<AxisId> reduced = reduced_axes(stage(product));
+  for (size_t c = 2; c < unit.words.size(); c++) {
+    const std::vector<AxisId> axes = value_at(nests_.value(unit.words[c])).axes;
+    if (!std::ranges::all_of(p.kept, [&](AxisId a) { return contains(axes, a); })) continue;
+    std::vector<std::string> words{unit.words[c], "root"};
+    for (size_t k = 0; k + 2 < p.kept.size(); k++) words.push_back(axis_at(p.kept[k]).name);
+    for (AxisId a : axes)
+      if (a && contains(reduced, a)) words.push_back(axis_at(a).name);
+    for (AxisId a : {p.kept[p.kept.size() - 2], p.kept.back()}) words.push_back(axis_at(a).name);
+    windowed_ |= try_add(DirectiveKind::store, std::move(words));
+  }
+}
+
+/// Does a word that is read where it lies share elements with the next one along a kept axis?
+bool DefaultScheduler::overlapping_words(StageId s) const {
+  bool overlapping = false;
+  visit_loads(stage(s).components[0].body, [&](const FormulaLoad& f, DType dtype) {
+    const ConeValue& value = value_at(f.value);
+    const int64_t width = bits(dtype) / std::max(1, bits(value.dtype));
+    if (width < 2) return;
+    for (AxisId a : stage(s).components[0].axes) {
+      const auto step = coefficient_of(layout_offset(value, f.index), axis_at(a).symbol);
+      overlapping |= step && step->is_constant() && step->value() % width != 0;
+    }
+  });
+  return overlapping;
 }
 
 /// Is the stage a copy in words for the next one, the only one?
@@ -149,8 +192,10 @@ bool DefaultScheduler::words_of_values(const std::string& name, const std::strin
 
 /// The unit with copies of one operand, or of both, where each word of them is read for many
 /// results.
-bool DefaultScheduler::copied_words(const std::string& name, const std::string& unit) {
-  constexpr int64_t fewest_uses = 32, fewest_of_small = 8; // small: of copies that the first cache holds
+bool DefaultScheduler::copied_words(const std::string& name, const std::string& unit, bool windows) {
+  // (Windows are copied at any rate.)
+  const int64_t fewest_uses = windows ? 16 : 32;
+  constexpr int64_t fewest_of_small = 8; // of copies that the first cache holds
   std::vector<std::string> words{name, unit};
   for (const char* side : {".words", ".words2"}) {
     words.push_back(nests_.free_name(name + side));

@@ -201,8 +201,9 @@ bool DefaultScheduler::sums_rows_of_groups(const WindowedProduct& p) const {
     return step_of(nests_.cone, load.value, load.index, axis_at(row).symbol);
   };
   // (Lanes are added to each other in the end.)
+  const Step along = step(*p.x);
   return share_of(axis_at(row).extent.value(), limits_.lanes) > 1.5 * share_of(p.run, limits_.lanes) &&
-         step(*p.x) == Step::contiguous && step(*p.w) == Step::contiguous;
+         (along == Step::contiguous || along == Step::near) && step(*p.w) == Step::contiguous;
 }
 
 /// Are whole vectors contiguous along the rows of results, and does another stage read more
@@ -223,8 +224,8 @@ bool DefaultScheduler::along_rows(StageId s, const WindowedProduct& p) const {
 }
 
 /// Before the product: the windows' operand with the zeros around it, or only those of its elements
-/// that are read.
-void DefaultScheduler::whole_copy(const WindowedProduct& p) {
+/// that are read. Rows that are read in steps are taken apart, where `apart` is more than 1.
+void DefaultScheduler::whole_copy(const WindowedProduct& p, int64_t apart) {
   if (p.window && load_of(*p.x)->guard.is_constant(1)) return;
   const std::string value = value_at(load_of(*p.x)->value).name,
                     copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
@@ -232,8 +233,18 @@ void DefaultScheduler::whole_copy(const WindowedProduct& p) {
                  : try_add(DirectiveKind::materialize, {p.origin, copy})))
     return;
   std::vector<std::string> words{copy, "root"};
+  std::vector<std::string> order;
   for (AxisId a : nests_.cone.values.back().axes)
-    if (a) words.push_back(axis_at(a).name);
+    if (a) words.push_back(axis_at(a).name), order.push_back(words.back());
+  if (apart > 1 && nests_.cone.values.back().axes.back()) {
+    const std::string row = words.back(), maker = stage(nests_.writer(nests_.cone.values.end_id() - 1)).name;
+    const auto [o, i] = split(nests_.stage(maker), row, apart);
+    words.pop_back(), order.pop_back();
+    words.push_back(fmt::format("{}%{}", row, apart)), words.push_back(fmt::format("{}/{}", row, apart));
+    order.insert(order.begin(), maker);
+    order.insert(order.end(), {i, o});
+    add(DirectiveKind::order, order);
+  }
   add(DirectiveKind::store, words);
 }
 
@@ -366,6 +377,23 @@ bool DefaultScheduler::padded_tile(StageId s, const std::vector<std::string>& co
   return true;
 }
 
+/// The axis along which the only map on the results of a fold writes its own side by side; none where that is
+/// short, or not an axis of the fold.
+AxisId DefaultScheduler::run_of_reader(StageId s) const {
+  const ValueId results = stage(s).components[0].out;
+  if (!results || stage(s).components.size() != 1 || value_at(results).role != ValueRole::interior) return {};
+  const std::vector<StageId> readers = nests_.readers(results);
+  if (readers.size() != 1 || stage(readers[0]).components.size() != 1) return {};
+  const Component& map = stage(readers[0]).components[0];
+  if (map.kind != ComponentKind::map || !map.out) return {};
+  for (AxisId a : stage(s).components[0].axes)
+    if (contains(map.axes, a) && axis_at(a).extent.is_constant() &&
+        axis_at(a).extent.value() >= limits_.lanes &&
+        step_of(nests_.cone, map.out, map.index, axis_at(a).symbol) == Step::contiguous)
+      return a;
+  return {};
+}
+
 /// A fold for whose lanes one operand lies in another order than the results (images with their
 /// channels last, groups of them): that is copied in the order of the results first, with the zeros
 /// around it.
@@ -386,6 +414,8 @@ bool DefaultScheduler::lanes_by_copy(StageId s) {
         use_along(nests_, s, l.symbol).store_contiguous)
       run = l.symbol;
   }
+  // What is made of the results is written in its own order.
+  if (const AxisId a = run_of_reader(s)) run = axis_at(a).symbol;
   if (!run) return false;
   std::map<ValueId, std::vector<Expr>> across; // by value: where it is read
   bool suits = true;
@@ -453,7 +483,9 @@ void DefaultScheduler::windows() {
     if (!one && sums_rows_of_groups(*p)) {
       const size_t before = nests_.cone.stages.size();
       row_sums_.insert(stage(s).name);
-      whole_copy(*p);
+      const FormulaLoad& x = *load_of(*p->x);
+      const auto apart = coefficient_of(x.index.back(), axis_at(p->summed.back()).symbol);
+      whole_copy(*p, apart && apart->is_constant() ? apart->value() : 1);
       s += int(nests_.cone.stages.size() - before);
       windowed_ = true;
       continue;

@@ -68,7 +68,9 @@ private:
   bool lies_along(StageId s, const ConeAxis& axis) const;
   void elements_in_one_body();
   void units(bool copies = true);
-  bool copied_words(const std::string& name, const std::string& unit);
+  bool copied_words(const std::string& name, const std::string& unit, bool windows);
+  bool overlapping_words(StageId s) const;
+  void words_in_runs(const WindowedProduct& product);
   bool words_of_values(const std::string& name, const std::string& unit);
   bool is_image(const WindowedProduct& product) const;
   bool has_panels(StageId s, const WindowedProduct& product) const;
@@ -153,11 +155,12 @@ private:
   bool copy_padded(StageId s, const WindowedProduct& product, bool across);
   bool images_inside(StageId s, const WindowedProduct& product, int64_t bytes);
   bool padded_tile(StageId s, const std::vector<std::string>& common);
+  AxisId run_of_reader(StageId s) const;
   bool lanes_by_copy(StageId s);
   bool sums_rows(const WindowedProduct& product) const;
   bool sums_rows_of_groups(const WindowedProduct& product) const;
   bool along_rows(StageId s, const WindowedProduct& product) const;
-  void whole_copy(const WindowedProduct& product);
+  void whole_copy(const WindowedProduct& product, int64_t apart = 1);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
   bool transposed_panels(StageId s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
@@ -252,9 +255,11 @@ private:
   static bool transcendental(const Formula& f);
   int64_t vectors_at_once(StageId s, const std::string& loop, const std::vector<std::string>& common);
   std::string split_lanes(StageId s, const std::string& loop, int64_t vectors = 1);
+  std::optional<std::string> gathered_lanes(StageId s, const std::vector<std::string>& common, Tile& tile);
   void scan_rows(StageId s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(StageId s, const std::string& lanes, const std::vector<std::string>& common);
   bool reads_windows(StageId s) const;
+  bool reads_steps(StageId s, const std::string& lanes) const;
   void prefetch_windows(StageId s, const std::string& lanes, const std::string& tiles,
                         const std::string& inner);
   struct Row { // a kept loop along which one operand of a fold does not move

@@ -233,6 +233,7 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   ThreadPool pool(threads);
   compile::Options options = compile::Options::for_device(a.device, threads);
   options.cache = !a.no_cache;
+  options.kept_plans = !a.no_cache && !a.report;
   if (!a.no_cache) options.tuning = compile::usual_tuning_cache(false);
   options.pool = &pool;
   options.sizes = task.dims; // what was tuned for these sizes

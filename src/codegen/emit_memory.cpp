@@ -112,8 +112,9 @@ Emitter::Access Emitter::access(kernel::BufferId buffer, Expr offset, int elemen
 
 /// Lanes a few elements apart, which others read in between (windows with steps): blocks of whole
 /// vectors that begin at a multiple of the step, so that all of them share the same loads. What
-/// lies between the lanes is read, too, where that surely is in the buffer.
-Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
+/// lies between the lanes is read, too, where that surely is in the buffer. `holds`: where it does not, all
+/// lanes are 0 and the buffer is not read.
+Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask, Value* holds) {
   const auto n = static_cast<int64_t>(a.pattern.size());
   const int64_t stride = n > 1 ? a.pattern[1] - a.pattern[0] : 0;
   auto* live = mask ? llvm::dyn_cast<Constant>(mask) : nullptr;
@@ -129,18 +130,26 @@ Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
     if (!first_live) first_live = a.pattern[size_t(l)];
     last = a.pattern[size_t(l)];
   }
-  if (!first_live || a.inside_end - a.inside_begin < n) return nullptr;
+  if (!first_live) return nullptr;
   const int64_t first = *first_live;
+  // What lies between two elements of the buffer does, too.
+  const int64_t inside_begin = std::min(a.inside_begin, first), inside_end = std::max(a.inside_end, last + 1);
+  if (inside_end - inside_begin < n) return nullptr;
   const int64_t over = (a.phase + first) % stride, start = first - (over < 0 ? over + stride : over);
   llvm::Type* type = with_lanes(element);
   std::vector<int64_t> begins;
   for (int64_t at = start; at <= last; at += n)
-    begins.push_back(std::clamp(at, a.inside_begin, a.inside_end - n));
+    begins.push_back(std::clamp(at, inside_begin, inside_end - n));
   if (first < begins.front() || last >= begins.back() + n) return nullptr;
+  const auto bytes = int64_t(element->getScalarSizeInBits() / 8);
+  Value* base = step(a.base, nullptr, begins[0] * bytes);
+  if (holds) // (Of one size, so that equal addresses are known to be equal.)
+    base = b_.CreateSelect(
+        holds, base,
+        zeros(std::bit_ceil(unsigned(std::max<int64_t>(5 * n, begins.back() + n - begins[0]) * bytes))));
   Value* result = nullptr;
   for (size_t b = 0; b < begins.size(); b++) {
-    Value* block = b_.CreateAlignedLoad(
-        type, step(a.base, nullptr, begins[b] * int64_t(element->getScalarSizeInBits() / 8)), Align(1));
+    Value* block = b_.CreateAlignedLoad(type, step(base, nullptr, (begins[b] - begins[0]) * bytes), Align(1));
     llvm::SmallVector<int, 64> pick(static_cast<size_t>(n));
     for (int64_t l = 0; l < n; l++) {
       const int64_t at = a.pattern[size_t(l)] - begins[b];
@@ -342,6 +351,7 @@ Value* Emitter::guarded_load(const kernel::Value& v) {
   const Expr guard = what_is_left(from.guard);
   if (guard.is_constant())
     return guard.value() != 0 ? load(plain) : Constant::getNullValue(register_type(v.dtype));
+  if (Value* blocks = guarded_blocks(v, guard)) return blocks;
   Value* holds = condition(guard);
   const bool by_lane = varying(guard);
   if (varying(from.offset)) {
@@ -358,7 +368,7 @@ Value* Emitter::guarded_load(const kernel::Value& v) {
   Value* at = address(from.buffer, halves ? floordiv(from.offset, 2) : from.offset,
                       halves ? 1 : bits(buffer.dtype) / 8);
   Value* any = by_lane ? b_.CreateOrReduce(holds) : holds;
-  Value* memory = b_.CreateAlignedLoad(element, b_.CreateSelect(any, at, zeros()), Align(1));
+  Value* memory = b_.CreateAlignedLoad(element, b_.CreateSelect(any, at, zeros(16)), Align(1));
   if (nibble) {
     Value* odd = b_.CreateTrunc(scalar_index(mod(from.offset, 2)), element);
     memory = b_.CreateLShr(memory, b_.CreateShl(odd, int_constant(element, 2)));
@@ -367,13 +377,51 @@ Value* Emitter::guarded_load(const kernel::Value& v) {
   return by_lane ? b_.CreateSelect(holds, splat(x), Constant::getNullValue(with_lanes(x->getType()))) : x;
 }
 
-Value* Emitter::zeros() {
-  constexpr const char* name = "zeros";
+/// Lanes a few elements apart under a guard of which each part is one for all lanes or known for each: those
+/// that do not hold for the lanes make a constant mask, and where the others fail the blocks are read from
+/// zeros. So are contiguous lanes under guards of several dimensions. Null for all else.
+Value* Emitter::guarded_blocks(const kernel::Value& v, Expr guard) {
+  const auto& from = *v.as<kernel::Load>();
+  const kernel::Buffer& buffer = kernel_.buffers[from.buffer];
+  if (!varying(from.offset) || if_mask_ || bits(v.dtype) < 8 || v.dtype != buffer.dtype) return nullptr;
+  std::vector<Expr> for_all, by_lane;
+  const bool several = guard.kind() == ExprKind::logical_and;
+  for (Expr e :
+       several ? std::vector<Expr>(guard.args().begin(), guard.args().end()) : std::vector<Expr>{guard})
+    (varying(e) ? by_lane : for_all).push_back(e);
+  Value* mask = mask_for(from.buffer);
+  if (!by_lane.empty()) {
+    Value* live = splat(condition(logical_and(by_lane)));
+    mask = mask ? b_.CreateAnd(mask, live) : live;
+  }
+  if (mask && !llvm::isa<Constant>(mask)) return nullptr;
+  const int bytes = bits(buffer.dtype) / 8;
+  Access a = access(from.buffer, from.offset, bytes, bytes);
+  Value* holds = for_all.empty() ? nullptr : condition(logical_and(for_all));
+  // (Guards of one dimension are a mask for many loads; those of several are one for each.)
+  std::vector<std::vector<Expr>> dimensions;
+  if (from.guard.kind() == ExprKind::logical_and)
+    for (Expr e : from.guard.args())
+      if (!varying(e) && !std::ranges::count(dimensions, symbols_of(e))) dimensions.push_back(symbols_of(e));
+  if (a.kind == Access::Kind::contiguous && by_lane.empty() && dimensions.size() > 1) {
+    a.base = b_.CreateSelect(holds, a.base, zeros(std::bit_ceil(unsigned(lanes_ * bytes))));
+    return unpack(load_memory(a, memory_type(v.dtype), mask), v.dtype);
+  }
+  if (a.kind != Access::Kind::pattern) return nullptr;
+  Value* loaded = load_blocks(a, memory_type(v.dtype), mask, holds);
+  if (!loaded) return nullptr;
+  loaded = unpack(loaded, v.dtype);
+  // (Lanes whose guard fails are read by others.)
+  return by_lane.empty() ? loaded : b_.CreateSelect(mask, loaded, Constant::getNullValue(loaded->getType()));
+}
+
+Value* Emitter::zeros(unsigned bytes) {
+  const std::string name = fmt::format("zeros{}", bytes);
   if (auto* known = module_.getGlobalVariable(name, true)) return known;
-  llvm::Type* type = llvm::ArrayType::get(b_.getInt8Ty(), 16);
+  llvm::Type* type = llvm::ArrayType::get(b_.getInt8Ty(), bytes);
   auto* zero = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
                                         Constant::getNullValue(type), name);
-  zero->setAlignment(Align(16));
+  zero->setAlignment(Align(bytes < 64 ? 16 : 64));
   return zero;
 }
 
@@ -384,7 +432,7 @@ void Emitter::store(const kernel::Store& s) {
   const bool rounds = cast && s.value->dtype == DType::bf16 && cast->x->dtype == DType::f32 &&
                       buffer.dtype == DType::bf16 && buffer.space != Space::registers;
   Value* value = this->value(rounds ? cast->x : s.value);
-  if (buffer.space == Space::registers) return store_register(s.buffer, s.offset, value);
+  if (buffer.space == Space::registers) return store_register(s, value);
   bool lanes_apart = varying(s.offset);
   if (!lanes_apart && value->getType()->isVectorTy())
     fail("all lanes store to one element of " + buffer.name);

@@ -2,6 +2,7 @@
 // places.
 #include "codegen/emitter.h"
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <numeric>
 
 namespace luminal::codegen {
@@ -118,7 +119,62 @@ Value* Emitter::load_register(kernel::BufferId buffer, Expr offset) {
   return b_.CreateExtractElement(read_registers(buffer, register_index(buffer, offset)), uint64_t(0));
 }
 
-void Emitter::store_register(kernel::BufferId buffer, Expr offset, Value* value) {
+/// Are all lanes of the one mask lanes of the other?
+static bool within(const Value* lanes, const Value* mask) {
+  if (lanes == mask) return true;
+  const auto *x = llvm::dyn_cast<llvm::Constant>(lanes), *y = llvm::dyn_cast<llvm::Constant>(mask);
+  const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(lanes->getType());
+  if (!x || !y || !type || lanes->getType() != mask->getType()) return false;
+  for (unsigned l = 0; l < type->getNumElements(); l++) {
+    const llvm::Constant *here = x->getAggregateElement(l), *there = y->getAggregateElement(l);
+    if (!here || !there || (!here->isNullValue() && !there->isOneValue())) return false;
+  }
+  return true;
+}
+
+/// Is it 0 in all lanes that the mask excludes? Loads under the mask are, and what becomes of their 0.
+static bool zero_where_dead(const Value* x, const Value* mask) {
+  while (const auto* cast = llvm::dyn_cast<llvm::CastInst>(x)) x = cast->getOperand(0);
+  if (const auto* op = llvm::dyn_cast<llvm::BinaryOperator>(x)) {
+    const auto zero = [&](unsigned i) { return zero_where_dead(op->getOperand(i), mask); };
+    if (op->getOpcode() == llvm::Instruction::Shl) return zero(0);
+    return op->getOpcode() == llvm::Instruction::FMul && zero(0) && zero(1);
+  }
+  if (const auto* choice = llvm::dyn_cast<llvm::SelectInst>(x)) {
+    const auto* otherwise = llvm::dyn_cast<llvm::Constant>(choice->getFalseValue());
+    return otherwise && otherwise->isNullValue() && within(choice->getCondition(), mask);
+  }
+  const auto* load = llvm::dyn_cast<llvm::IntrinsicInst>(x);
+  if (!load || load->getIntrinsicID() != llvm::Intrinsic::masked_load ||
+      !within(load->getArgOperand(2), mask))
+    return false;
+  const auto* otherwise = llvm::dyn_cast<llvm::Constant>(load->getArgOperand(3));
+  return otherwise && otherwise->isNullValue();
+}
+
+/// A sum to which dead lanes add 0: these keep what they held without a mask. (A sum of -0 becomes 0, which
+/// no lane begins with.)
+bool Emitter::adds_zeros(const kernel::Store& s, const Value* value, const Value* mask) {
+  const auto* apply = s.value->as<kernel::Apply>();
+  if (!apply || apply->args.size() < 2) return false;
+  const auto is_sum = [&](const kernel::ValueRef& arg) {
+    const auto* load = arg->as<kernel::Load>();
+    return load && load->buffer == s.buffer && load->offset == s.offset && load->guard.is_constant(1) &&
+           arg->dtype == kernel_.buffers[s.buffer].dtype;
+  };
+  if (const auto* fma = llvm::dyn_cast<llvm::IntrinsicInst>(value);
+      fma && fma->getIntrinsicID() == llvm::Intrinsic::fma && apply->args.size() == 3)
+    return is_sum(apply->args[2]) && zero_where_dead(fma->getArgOperand(0), mask) &&
+           zero_where_dead(fma->getArgOperand(1), mask);
+  const auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(value);
+  if (!sum || sum->getOpcode() != llvm::Instruction::FAdd || apply->args.size() != 2) return false;
+  return (is_sum(apply->args[0]) && zero_where_dead(sum->getOperand(1), mask)) ||
+         (is_sum(apply->args[1]) && zero_where_dead(sum->getOperand(0), mask));
+}
+
+void Emitter::store_register(const kernel::Store& s, Value* value) {
+  const kernel::BufferId buffer = s.buffer;
+  const Expr offset = s.offset;
   if (!varying(offset)) {
     if (value->getType()->isVectorTy())
       fail("all lanes store to one element of " + kernel_.buffers[buffer].name);
@@ -129,7 +185,8 @@ void Emitter::store_register(kernel::BufferId buffer, Expr offset, Value* value)
   std::vector<int64_t> places = register_places(buffer, offset);
   value = splat(value);
   // Lanes that are not live keep what they held.
-  if (Value* mask = mask_for(buffer)) value = b_.CreateSelect(mask, value, read_registers(buffer, places));
+  if (Value* mask = mask_for(buffer); mask && !adds_zeros(s, value, mask))
+    value = b_.CreateSelect(mask, value, read_registers(buffer, places));
   write_registers(buffer, places, value);
 }
 

@@ -127,7 +127,8 @@ private:
   // ---- emit_memory.cpp ----
   LV* load(const kernel::Value& v);
   LV* guarded_load(const kernel::Value& v);
-  LV* zeros(); // address of 16 bytes of zeros
+  LV* guarded_blocks(const kernel::Value& v, Expr guard); // or null
+  LV* zeros(unsigned bytes);                              // address of so many bytes of zeros
   void store(const kernel::Store& s);
   struct Access {
     enum class Kind { uniform, contiguous, pattern, indexed } kind = Kind::uniform;
@@ -146,7 +147,7 @@ private:
   void store_memory(const Access& a, LV* value, LV* mask);
   bool fills_lines(const kernel::Store& s, int element_bytes); // from one to the next boundary of a vector
   void store_fence(); // what went past the caches arrives before what follows
-  LV* load_blocks(const Access& a, llvm::Type* element, LV* mask); // or null
+  LV* load_blocks(const Access& a, llvm::Type* element, LV* mask, LV* holds = nullptr); // or null
   LV* load_pattern(LV* base, const std::vector<int64_t>& offsets, llvm::Type* element, LV* mask);
   LV* byte_of_words(kernel::BufferId buffer, Expr offset); // or null
   LV* low_nibble(LV* x, DType type);
@@ -158,7 +159,8 @@ private:
   LV* read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places); // a vector, also of one
   void write_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places, LV* value);
   LV* load_register(kernel::BufferId buffer, Expr offset);
-  void store_register(kernel::BufferId buffer, Expr offset, LV* value);
+  void store_register(const kernel::Store& s, LV* value);
+  bool adds_zeros(const kernel::Store& s, const LV* value, const LV* mask);
   LV* mask_for(kernel::BufferId buffer); // live lanes, or null for all
 
   // ---- emit_transpose.cpp ----

@@ -13,6 +13,7 @@
 #include "codegen/version.h"
 #include "compile/approximation.h"
 #include "compile/blame_rules.h"
+#include "compile/kept_plans.h"
 #include "compile/plan_file.h"
 #include "compile/plan_search.h"
 #include "compile/search_log.h"
@@ -438,7 +439,33 @@ Result<runtime::Plan> plan_only(const Module& module, const Options& options) {
                  [](PlanBuilder&, runtime::Plan plan) { return Result<runtime::Plan>(std::move(plan)); });
 }
 
+namespace {
+/// Nothing where such a plan is not kept, or the options are wrong.
+std::optional<Hash128> key_of_kept(const Module& module, const Options& options) {
+  if (!options.kept_plans) return {};
+  const auto with = with_rules(options);
+  return with ? KeptPlans::shared().key(module, *with) : std::nullopt;
+}
+
+Result<Compiled> made(const Module& module, const Options& options);
+} // namespace
+
 Result<Compiled> compile(const Module& module, const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<Hash128> key = key_of_kept(module, options);
+  if (!key) return made(module, options);
+  if (auto kept = KeptPlans::shared().find(*key)) {
+    const auto now = std::chrono::steady_clock::now();
+    kept->times.push_back({"read", std::chrono::duration<double, std::milli>(now - start).count()});
+    return std::move(*kept);
+  }
+  auto result = made(module, options);
+  if (result) KeptPlans::shared().keep(*key, *result);
+  return result;
+}
+
+namespace {
+Result<Compiled> made(const Module& module, const Options& options) {
   Compiled result;
   Stopwatch watch(result.times);
   auto made = prepared(module, options, result.passes, watch);
@@ -517,8 +544,12 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   print_debug(work, result, kernels, options);
   return result;
 }
+} // namespace
 
 std::string Compiled::report() const {
+  if (!made_before.empty())
+    return fmt::format("plan {}: read from the cache in {:.1f} ms; when it was made:\n{}", plan->name,
+                       times.front().ms, made_before);
   std::string out = fmt::format("plan {}: {} kernels ({} from the cache), arena {:.2f} MiB\n", plan->name,
                                 kernels, cached, double(plan->arena_bytes) / (1 << 20));
   out += slow_kernels(choices);

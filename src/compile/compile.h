@@ -19,10 +19,12 @@ class ThreadPool;
 namespace luminal::compile {
 
 struct Options {
-  kernel::MachineLimits limits;                ///< what schedules are made for
-  codegen::Target target;                      ///< what code is made for
-  std::string device = "cpu";                  ///< where everything runs that names no other device
-  bool cache = true;                           ///< keep objects on disk
+  kernel::MachineLimits limits; ///< what schedules are made for
+  codegen::Target target;       ///< what code is made for
+  std::string device = "cpu";   ///< where everything runs that names no other device
+  bool cache = true;            ///< keep objects on disk
+  /// A plan that an earlier run kept is read (compile/kept_plans.h), and one that is made is kept.
+  bool kept_plans = false;
   ThreadPool* pool = nullptr;                  ///< compiles kernels on all its workers; null: on this thread
   std::shared_ptr<search::TuningCache> tuning; ///< what tuning found; null: default schedules
   std::map<std::string, int64_t>
@@ -78,6 +80,8 @@ struct Compiled {
   std::vector<search::TuningEntry> entries; ///< what a plan's file has of it (compile/plan_file.h)
   std::vector<BlamedRule> blamed;           ///< rules that took no part, since they are in quarantine
   ApproximationReport approximation;        ///< where RuleChoice::max_error allows some
+  /// Of a plan that was read: report() of the run that made it. Choices, regions and entries are empty then.
+  std::string made_before;
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };

@@ -294,4 +294,34 @@ uint64_t structural_hash(const Function& function) {
   return hasher.value64();
 }
 
+Hash128 full_hash(const Module& module) {
+  Hasher hasher;
+  AttrHash attributes{hasher};
+  const auto texts = [&](const std::vector<std::string>& list) {
+    hasher.add(list.size());
+    for (const std::string& text : list) hasher.add(text);
+  };
+  attributes.exprs(module.symbols);
+  attributes.exprs(module.assumptions);
+  hasher.add(module.functions.size());
+  for (const Function& f : module.functions) {
+    hasher.add(f.name).add(f.nodes.size());
+    for (const Node& node : f.nodes) {
+      hasher.add(node.kind);
+      std::visit(attributes, node.attr);
+      add_ids(hasher, node.inputs);
+      hasher.add(node.name).add(node.origin);
+      attributes.types(node.types);
+      texts(node.axis_names);
+    }
+    add_ids(hasher, f.params);
+    hasher.add(f.results.size());
+    for (const FunctionResult& r : f.results) {
+      hasher.add(r.name).add(r.value.number()).add(r.state);
+      texts(r.after);
+    }
+  }
+  return hasher.value128();
+}
+
 } // namespace luminal

@@ -8,6 +8,7 @@
 // holes h0, h1, ... = hole_symbol(..). Axis names are for people and for schedules: they never take
 // part in equality.
 #pragma once
+#include "base/hash.h"
 #include "base/id.h"
 #include "expr/expr.h"
 #include "ir/dtype.h"
@@ -359,6 +360,8 @@ std::vector<std::string> verify(const Module& module);
 /// "@main %v: axis 1 of %x: past + i0 < 512".
 std::vector<std::string> dynamic_checks(const Module& module);
 uint64_t structural_hash(const Function& function); // names of nodes and axes excluded
+/// Of all that is said of the module, names and places of the program included: the same in every process.
+Hash128 full_hash(const Module& module);
 /// Graphviz text: a cluster for each function, dtypes and shapes on the edges, `marked` nodes of
 /// the entry function highlighted. Results of tuples are edges, not nodes.
 std::string to_dot(const Module& module, const std::vector<NodeId>& marked = {});

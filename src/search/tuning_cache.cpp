@@ -432,6 +432,26 @@ std::vector<TuningEntry> TuningCache::entries(int64_t* refused) {
   return found;
 }
 
+Hash128 TuningCache::state_hash() {
+  const std::lock_guard guard(mutex_);
+  Hasher hasher;
+  on_file([&](SqlConnection& file) {
+    hasher = Hasher();
+    std::string key, schedule;
+    int64_t checked = 0;
+    SqlStatement tuned(file, "SELECT key, schedule, checked FROM tuned ORDER BY key");
+    while (tuned.step())
+      if (tuned.text(0, key) && tuned.text(1, schedule) && tuned.integer(2, checked))
+        hasher.add(key).add(schedule).add(checked);
+    SqlStatement wrong(file, "SELECT key, schedule FROM quarantined ORDER BY key, schedule");
+    while (wrong.step())
+      if (wrong.text(0, key) && wrong.text(1, schedule)) hasher.add("wrong").add(key).add(schedule);
+  });
+  for (const auto& [key, entry] : memory_) hasher.add(key).add(entry.schedule).add(entry.checked);
+  for (const auto& [ids, entry] : memory_quarantine_) hasher.add("wrong").add(ids.first).add(ids.second);
+  return hasher.value128();
+}
+
 std::vector<QuarantineEntry> TuningCache::quarantine_entries() {
   const std::lock_guard guard(mutex_);
   std::vector<QuarantineEntry> found;

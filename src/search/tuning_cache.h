@@ -134,6 +134,9 @@ public:
   std::vector<TuningEntry> entries(int64_t* refused = nullptr);
   std::vector<QuarantineEntry> quarantine_entries();
   int64_t bytes(); ///< of the file; 0: memory only
+  /// Of all schedules, what is checked of them, and what is quarantined: another one where find() may answer
+  /// otherwise.
+  Hash128 state_hash();
 
   struct Prune {
     int64_t max_bytes = -1; ///< -1: the bound of the options

@@ -12,6 +12,7 @@
 #include "tensor/graph_run.h"
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <fmt/format.h>
 
 namespace luminal {
@@ -129,7 +130,7 @@ void check_memory(const std::vector<std::unique_ptr<Program>>& programs, int64_t
 compile::Options compile_options(const GraphState& g, const CompileOptions& options) {
   const int threads = options.threads > 0 ? options.threads : setting_threads();
   compile::Options inner = compile::Options::for_device(g.device_name, threads);
-  inner.cache = options.cache;
+  inner.cache = inner.kept_plans = options.cache;
   inner.pool = &shared_pool(threads);
   inner.strict = options.strict;
   inner.max_memory = options.max_memory;
@@ -253,6 +254,7 @@ Explanation explain(const Graph& graph, const CompileOptions& options, std::sour
   check_options(g, options, where);
   compile::Options inner = compile_options(g, options);
   inner.sizes = combinations_of(options).front();
+  inner.kept_plans = false; // which have no reports of kernels
   inner.rules.texts = true;
   const auto compiled = compile::compile(g.snapshot(), inner);
   if (!compiled) throw Error("explain", compiled.error(), where);
@@ -267,6 +269,7 @@ Ablation ablate(const Graph& graph, const CompileOptions& options, std::source_l
   check_options(g, options, where);
   compile::Options inner = compile_options(g, options);
   inner.sizes = combinations_of(options).front();
+  inner.kept_plans = false;
   auto worth = compile::ablate(g.snapshot(), inner);
   if (!worth) throw Error("ablate", worth.error(), where);
   return std::move(*worth);
@@ -275,8 +278,18 @@ Ablation ablate(const Graph& graph, const CompileOptions& options, std::source_l
 std::string export_plan(const Graph& graph, std::source_location where) {
   const GraphState& g = *graph.state("export_plan", where);
   if (g.programs.empty()) throw Error("export_plan", "the graph is not compiled yet: call compile()", where);
+  std::deque<compile::Compiled> made; // of plans that were read from the cache, which have no entries
   std::vector<const compile::Compiled*> programs;
-  for (const auto& program : g.programs) programs.push_back(&program->compiled);
+  for (const auto& program : g.programs) {
+    programs.push_back(&program->compiled);
+    if (program->compiled.made_before.empty()) continue;
+    compile::Options inner = compile_options(g, g.options);
+    inner.kept_plans = false;
+    inner.sizes = program->sizes.front();
+    auto compiled = compile::compile(g.snapshot(), inner);
+    if (!compiled) throw Error("export_plan", compiled.error(), where);
+    programs.back() = &made.emplace_back(std::move(*compiled));
+  }
   return compile::export_plan(programs);
 }
 

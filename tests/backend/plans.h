@@ -5,6 +5,7 @@
 #include "device/cpu/cpu_device.h"
 #include "ir/interp.h"
 #include "runtime/context.h"
+#include "runtime/plan_bytes.h"
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -26,9 +27,21 @@ struct Running {
     options.rules = std::move(rules);
     auto compiled = compile::compile(module, options);
     if (!compiled) throw Error(compiled.error());
-    executable = runtime::Executable::load(compiled->plan, *device).value();
     plan = compiled->plan;
+    static int made = 0;
+    if (made++ % 2 == 1) plan = read_again(*plan);
+    executable = runtime::Executable::load(plan, *device).value();
     report = compiled->report();
+  }
+  /// As a later run reads it from the cache of plans.
+  static std::shared_ptr<const runtime::Plan> read_again(const runtime::Plan& plan) {
+    const auto bytes = runtime::to_bytes(plan);
+    if (!bytes) return std::make_shared<runtime::Plan>(plan); // it calls functions of the host
+    auto read = runtime::plan_of_bytes(*bytes);
+    if (!read) throw Error(read.error());
+    EXPECT_EQ(runtime::to_string(*read), runtime::to_string(plan));
+    EXPECT_TRUE(runtime::to_bytes(*read) == bytes);
+    return std::make_shared<runtime::Plan>(std::move(*read));
   }
 
   /// Inputs of every role; symbols.

@@ -151,7 +151,7 @@ TEST(Volumes, WhatHasNoLanesIsCopiedInTheOrderOfTheResults) {
 
 TEST(Volumes, RandomConvolutions) {
   int framed = 0, volumes = 0;
-  for (uint64_t seed = 1; seed <= 60; seed++) {
+  for (uint64_t seed = 1; seed <= 90; seed++) {
     std::mt19937_64 random(seed);
     const MachineLimits limits = std::array{avx512, avx2, one}[random() % 3];
     const WindowedSum c = random_windows(random, (limits.vector_registers >= 32 ? 4 : 2) * limits.lanes);
