@@ -57,10 +57,28 @@ public:
     return end_id() - 1;
   }
 
+  /// Checked: std::out_of_range where there is no such element.
+  decltype(auto) at(IdType id) { return std::vector<T>::at(size_t(id.number())); }
+  decltype(auto) at(IdType id) const { return std::vector<T>::at(size_t(id.number())); }
+
   /// All ids, ascending. What is added in the meantime is among them.
   auto ids() const { return Ids{this}; }
+  /// All ids that there are now, descending.
+  auto ids_down() const { return Down{end_id() - 1}; }
 
 private:
+  struct Down {
+    IdType last;
+    struct End {};
+    struct Iterator {
+      IdType id;
+      IdType operator*() const { return id; }
+      Iterator& operator++() { return --id, *this; }
+      bool operator==(End) const { return !id; }
+    };
+    Iterator begin() const { return {last}; }
+    End end() const { return {}; }
+  };
   struct Ids {
     const IdVector* list;
     struct End {};

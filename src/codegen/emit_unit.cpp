@@ -221,7 +221,7 @@ void Emitter::find_flushed() {
   bool changed = false;
   const auto walk = [&](const auto& self, const kernel::Body& statements) -> void {
     for (const kernel::StmtRef& s : statements) {
-      if (const auto* let = s->as<kernel::LetValue>()) let_values_.at(let->let.index()) = let->value.get();
+      if (const auto* let = s->as<kernel::LetValue>()) let_values_.at(let->let) = let->value.get();
       if (const auto to = written_by(*s)) {
         const auto* store = s->as<kernel::Store>();
         const bool stays = store && flushed(*store->value);

@@ -44,7 +44,7 @@ private:
   /// Values of the given kernels, by the kernel; it goes by the value (or tuple) of its first one.
   void take_decided() {
     for (const auto& kernel : boundaries_->partition.kernels) {
-      NodeId first = NodeId(f_.nodes.size());
+      NodeId first;
       for (NodeId id : kernel) {
         if (is_leaf(id) || f_[id].is_tuple() || is_own_step(f_[id]) ||
             !std::ranges::binary_search(nodes_, id))
@@ -52,7 +52,7 @@ private:
         const bool result = f_[id].kind == NodeKind::get;
         if (result && is_own_step(f_[f_[id].inputs[0]])) continue;
         const NodeId own = result ? f_[id].inputs[0] : id;
-        if (first == f_.nodes.size()) first = own;
+        if (!first) first = own;
         stored_.insert(id);
         kernel_by_[own] = first;
       }
@@ -555,7 +555,7 @@ private:
   const Function& f_;
   std::vector<NodeId> nodes_;
   std::set<NodeId> stored_, static_, finished_;
-  std::vector<bool> maps_of_memory_; // computed by maps alone from what is stored in any case
+  IdVector<NodeId, bool> maps_of_memory_; // computed by maps alone from what is stored in any case
   std::unordered_map<NodeId, std::vector<Demand>> demands_;
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root

@@ -22,11 +22,11 @@ inline constexpr double most_operations = 1024;
 
 /// What is decided of a function's values before fusion (compile/region_search.h).
 struct Boundaries {
-  std::vector<bool>
-      decided; ///< by node: stored only where a kernel of `partition` lists it, or where it must be
+  /// By node: stored only where a kernel of `partition` lists it, or where it must be.
+  IdVector<NodeId, bool> decided;
   Partition partition;
   bool empty() const { return decided.empty(); }
-  bool has(NodeId id) const { return id < decided.size() && decided[id]; }
+  bool has(NodeId id) const { return decided.has(id) && decided[id]; }
 };
 
 /// Has the tuple fold components with an axis that others lack? Its kernel makes what these read for some

@@ -55,7 +55,7 @@ private:
   std::vector<NodeId> candidates() const {
     std::vector<NodeId> out;
     for (const NodeId id : region_.wanted)
-      if (id < f_.nodes.size() && is_map(id) && !region_.read.contains(id)) out.push_back(id);
+      if (f_.nodes.has(id) && is_map(id) && !region_.read.contains(id)) out.push_back(id);
     std::ranges::sort(out);
     out.erase(std::ranges::unique(out).begin(), out.end());
     return out;
@@ -95,7 +95,7 @@ private:
 
   bool waits_for_itself(const std::vector<NodeId>& results, const std::set<NodeId>& points, size_t own) {
     const std::set<NodeId> kernel = between(results, points);
-    std::vector<bool> inside(f_.nodes.size()), seen(f_.nodes.size());
+    IdVector<NodeId, bool> inside(f_.nodes.size()), seen(f_.nodes.size());
     std::vector<NodeId> stack;
     for (const NodeId id : kernel) inside[id] = true;
     bool waits = false;

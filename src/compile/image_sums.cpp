@@ -105,7 +105,7 @@ public:
     for (const Exchange& e : sum.exchanges) space_[size_t(e.step)] = e.image;
   }
 
-  NodeId run(const Function& from, NodeId id, const std::vector<NodeId>& copies) {
+  NodeId run(const Function& from, NodeId id, const IdVector<NodeId, NodeId>& copies) {
     const Node& product = from[from[id].inputs[0]];
     std::vector<NodeId> factors;
     for (int i : {0, 1}) {
@@ -276,14 +276,14 @@ private:
 } // namespace
 
 bool has_windows_beyond_images(const Function& function) {
-  for (NodeId id = 0; id < function.nodes.size(); id++)
+  for (NodeId id : function.nodes.ids())
     if (function[id].kind == NodeKind::fold && image_sum(function, id)) return true;
   return false;
 }
 
 Function sums_over_images(const Module& module, const Function& function) {
   return rebuild(module, function,
-                 [&](FunctionBuilder& target, NodeId id, const std::vector<NodeId>& copies,
+                 [&](FunctionBuilder& target, NodeId id, const IdVector<NodeId, NodeId>& copies,
                      std::vector<NodeId>& values) {
                    if (function[id].kind != NodeKind::fold) return false;
                    const auto sum = image_sum(function, id);

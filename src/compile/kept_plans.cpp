@@ -7,6 +7,7 @@
 #include "codegen/version.h"
 #include "compile/plan_file.h"
 #include "compile/rule_set.h"
+#include "rules/emit_region.h"
 #include "runtime/plan_bytes.h"
 #include <algorithm>
 #include <array>

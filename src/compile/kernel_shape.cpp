@@ -26,14 +26,14 @@ KernelShape shape_of(const Function& function, std::span<const NodeId> roots,
   KernelShape shape;
   std::unordered_map<NodeId, NodeId> number;
   const auto number_of = [&](NodeId id) {
-    const auto [found, fresh] = number.try_emplace(id, NodeId(shape.nodes.size()));
+    const auto [found, fresh] = number.try_emplace(id, shape.nodes.end_id());
     if (fresh) shape.nodes.push_back(id);
     return found->second;
   };
   shape.text.push_back(roots.size());
-  for (const NodeId root : roots) shape.text.push_back(number_of(root));
+  for (const NodeId root : roots) shape.text.push_back(number_of(root).index());
   std::vector<NodeId> inputs;
-  for (size_t i = 0; i < shape.nodes.size(); i++) { // grows
+  for (NodeId i : shape.nodes.ids()) { // grows
     const NodeId id = shape.nodes[i];
     const Node& node = function[id];
     const bool constant = node.kind == NodeKind::constant,
@@ -58,7 +58,7 @@ Result<ConeMemo::Known> ConeMemo::cone(const Function& function, std::span<const
   if (const auto found = by_text_.find(shape.text); found != by_text_.end()) {
     const Entry& entry = entries_[found->second];
     std::unordered_map<NodeId, NodeId> now;
-    for (size_t i = 0; i < entry.nodes.size(); i++) now[entry.nodes[i]] = shape.nodes[i];
+    for (NodeId i : entry.nodes.ids()) now[entry.nodes[i]] = shape.nodes[i];
     kernel::Cone cone = entry.cone;
     cone.name = name;
     for (kernel::ConeValue& value : cone.values) {

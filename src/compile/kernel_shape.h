@@ -11,7 +11,7 @@ namespace luminal::compile {
 struct KernelShape {
   std::vector<uint64_t>
       text; ///< of each node: its attributes, types and inputs by number; of what is stored only the type
-  std::vector<NodeId> nodes; ///< by number: in the order in which the roots lead to them
+  IdVector<NodeId, NodeId> nodes; ///< by number: in the order in which the roots lead to them
 };
 KernelShape shape_of(const Function& function, std::span<const NodeId> roots, const std::set<NodeId>& stored);
 
@@ -30,7 +30,7 @@ public:
 
 private:
   struct Entry {
-    std::vector<NodeId> nodes;
+    IdVector<NodeId, NodeId> nodes;
     kernel::Cone cone;
   };
   std::map<std::vector<uint64_t>, ShapeId> by_text_;

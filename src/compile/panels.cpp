@@ -62,7 +62,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
     for (NodeId input : node.inputs) users[input]++;
   for (const auto& result : f.results) users[result.value]++;
   std::set<NodeId> copies;
-  for (NodeId id = 0; id < f.nodes.size(); id++)
+  for (NodeId id : f.nodes.ids())
     if (is_copy(f, id) && users[f[id].inputs[0]] == 1) copies.insert(id);
   std::set<NodeId> given;
   for (NodeId id : f.params)
@@ -157,10 +157,10 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
   if (wishes.empty()) return packed;
   Function& to = packed.function;
   to.name = f.name;
-  std::vector<NodeId> copies(f.nodes.size());    // of the nodes themselves
-  std::vector<NodeId> stands_in(f.nodes.size()); // what readers read instead
-  std::map<NodeId, NodeId> copied;               // what a copy was made of -> what it is made of now
-  for (NodeId id = 0; id < f.nodes.size(); id++) {
+  IdVector<NodeId, NodeId> copies(f.nodes.size());    // of the nodes themselves
+  IdVector<NodeId, NodeId> stands_in(f.nodes.size()); // what readers read instead
+  std::map<NodeId, NodeId> copied;                    // what a copy was made of -> what it is made of now
+  for (NodeId id : f.nodes.ids()) {
     Node node = f[id];
     for (NodeId& input : node.inputs) input = stands_in[input];
     if (to_f32(node) && to[node.inputs[0]].type().dtype == DType::f32 &&
@@ -171,8 +171,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     if (const auto region = padded.find(id); region != padded.end())
       for (const PaddingRegion& b : region->second)
         std::get<FoldAttr>(node.attr).where = logical_and(std::get<FoldAttr>(node.attr).where, b.inside);
-    copies[id] = stands_in[id] = NodeId(to.nodes.size());
-    to.nodes.push_back(std::move(node));
+    copies[id] = stands_in[id] = to.nodes.add(std::move(node));
     if (f[id].kind == NodeKind::get && padded.contains(f[id].inputs[0])) {
       const NodeId fold = f[id].inputs[0];
       NodeId sum = copies[id];
@@ -227,7 +226,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     const std::string name =
         f[id].kind == NodeKind::input ? std::get<InputAttr>(f[id].attr).name : f[id].name;
     const bool copy = f[id].kind == NodeKind::fence; // at each step, or at load in its own order
-    auto made = NodeId(to.nodes.size());
+    NodeId made = to.nodes.end_id();
     to.nodes.push_back(view_of(copy ? stands_in[f[id].inputs[0]] : copies[id], dtype, std::move(panels),
                                name.empty() ? "" : name + ".panels"));
     if (copy) {

@@ -18,7 +18,7 @@ struct PackedFunction {
   std::vector<NodeId> copies; ///< into panels, at each step
   std::vector<NodeId> sums;   ///< of what windows read around images, at each step
   /// Of each value of the given function: what is in memory where it was stored.
-  std::vector<NodeId> stored_as;
+  IdVector<NodeId, NodeId> stored_as;
 };
 
 /// One layout for each constant, and for each copy (Tensor::contiguous of another order): that

@@ -14,7 +14,7 @@ using runtime::StepKind;
 
 void StepPlacer::give_results(const Function& f, NodeId node, const std::vector<SlotId>& results,
                               Slots& slots) {
-  for (NodeId id = 0; id < f.nodes.size(); id++)
+  for (NodeId id : f.nodes.ids())
     if (f[id].kind == NodeKind::get && f[id].inputs[0] == node)
       slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
 }

@@ -34,8 +34,7 @@ uint64_t name_of_value(const Function& f, NodeId value) {
     Node node = f[id];
     if (auto* input = std::get_if<InputAttr>(&node.attr)) weights += input->name + ";";
     for (NodeId& input : node.inputs) input = number.at(input);
-    number[id] = NodeId(part.nodes.size());
-    part.nodes.push_back(std::move(node));
+    number[id] = part.nodes.add(std::move(node));
   }
   return hash64(weights, structural_hash(part));
 }

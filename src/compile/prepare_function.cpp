@@ -124,7 +124,7 @@ Result<void> check_accesses(PlanState& state, FunctionPlan& f) {
   if (is_check(f)) return {};
   const Function& function = *f.function;
   Function clean;
-  for (NodeId id = 0; id < function.nodes.size(); id++) {
+  for (NodeId id : function.nodes.ids()) {
     if (auto found = access_checks(state.module, f.facts, function, id); !found.empty())
       f.checks[id] = std::move(found);
     auto attr = without_traps(function[id].attr);

@@ -143,7 +143,8 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
     const auto number = numbers.find(region.kind);
     const RegionPlan* plan = number == numbers.end() ? nullptr : kinds[number->second].plan;
     if (!plan) continue;
-    std::vector<NodeId> instance = region.leaves; // by node of the region's function
+    IdVector<NodeId, NodeId> instance; // by node of the region's function
+    instance.assign(region.leaves.begin(), region.leaves.end());
     instance.insert(instance.end(), region.nodes.begin(), region.nodes.end());
     writer.place(*plan->fragment, instance);
     replaced = true;

@@ -403,13 +403,13 @@ std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const 
   to.name = "region";
   std::unordered_map<NodeId, NodeId> number;
   for (const NodeId id : region.leaves) {
-    const auto made = NodeId(to.nodes.size());
+    const auto made = to.nodes.end_id();
     number[id] = made;
     Node node = f[id];
     if (!f[id].is_tuple() && f[id].kind != NodeKind::constant) {
       node = Node{
           NodeKind::input,
-          InputAttr{"x" + std::to_string(made), flat.fixed[id] ? Role::weight : Role::argument, f[id].type()},
+          InputAttr{fmt::format("x{}", made), flat.fixed[id] ? Role::weight : Role::argument, f[id].type()},
           {},
           f[id].types,
           {},
@@ -422,8 +422,7 @@ std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const 
   for (const NodeId id : region.nodes) {
     Node node = f[id];
     for (NodeId& input : node.inputs) input = number.at(input);
-    number[id] = NodeId(to.nodes.size());
-    to.nodes.push_back(std::move(node));
+    number[id] = to.nodes.add(std::move(node));
   }
   for (size_t k = 0; k < region.roots.size(); ++k) {
     out->roots.push_back(number.at(region.roots[k]));
@@ -435,12 +434,12 @@ std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const 
     out->flat->fixed[made] = flat.fixed[from];
     out->flat->stored[made] = flat.stored[from];
   };
-  for (size_t k = 0; k < region.leaves.size(); ++k) take(region.leaves[k], NodeId(k));
+  for (const NodeId id : region.leaves) take(id, number.at(id));
   for (const NodeId id : region.nodes) {
     take(id, number.at(id));
     out->flat->kinds[number.at(id)] = flat.kinds[id];
   }
-  for (size_t k = 0; k < region.leaves.size(); ++k) out->flat->kinds[k] = rules::TermKind::leaf;
+  for (const NodeId id : region.leaves) out->flat->kinds[number.at(id)] = rules::TermKind::leaf;
   return out;
 }
 

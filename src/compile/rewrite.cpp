@@ -8,7 +8,7 @@
 namespace luminal::compile {
 namespace {
 
-std::vector<NodeId> copies_of(const std::vector<NodeId>& nodes, const std::vector<NodeId>& copies) {
+std::vector<NodeId> copies_of(const std::vector<NodeId>& nodes, const IdVector<NodeId, NodeId>& copies) {
   std::vector<NodeId> out;
   for (NodeId id : nodes) out.push_back(copies[id]);
   return out;
@@ -33,7 +33,7 @@ public:
 
   /// The next node that is to be copied or replaced; null at the end.
   const Node* next() {
-    for (; at_ < source_.nodes.size(); at_++)
+    for (; source_.nodes.has(at_); ++at_)
       if (needed_[at_] && source_[at_].kind != NodeKind::input) return &source_[at_];
     return nullptr;
   }
@@ -56,7 +56,7 @@ public:
   void run() {
     while (next()) copy();
   }
-  const std::vector<NodeId>& copies() const { return copies_; }
+  const IdVector<NodeId, NodeId>& copies() const { return copies_; }
   std::vector<NodeId> inputs() const { return copies_of(source_[at_].inputs, copies_); }
   std::vector<NodeId> results() const {
     std::vector<NodeId> values;
@@ -69,10 +69,10 @@ private:
 
   FunctionBuilder& target_;
   const Function& source_;
-  std::vector<bool> needed_;
-  std::vector<NodeId> copies_;
+  IdVector<NodeId, bool> needed_;
+  IdVector<NodeId, NodeId> copies_;
   std::map<NodeId, std::vector<NodeId>> tuples_;
-  NodeId at_ = 0;
+  NodeId at_{0};
 };
 
 std::vector<NodeId> add_inputs(FunctionBuilder& builder, const Function& function) {
@@ -136,15 +136,16 @@ bool has_empty_views(const Function& function) {
 }
 
 Function empty_views_of_constants(const Module& module, const Function& function) {
-  return rebuild(module, function,
-                 [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>&, std::vector<NodeId>& values) {
-                   if (!is_empty_view(function, function[id])) return false;
-                   const TensorType& type = function[id].type();
-                   std::vector<std::byte> zero(size_t(storage_bytes(type.dtype, 1)));
-                   const NodeId nothing = b.constant(TensorType{type.dtype, {}}, std::move(zero));
-                   values = {b.view(nothing, type.shape, {})};
-                   return true;
-                 });
+  return rebuild(
+      module, function,
+      [&](FunctionBuilder& b, NodeId id, const IdVector<NodeId, NodeId>&, std::vector<NodeId>& values) {
+        if (!is_empty_view(function, function[id])) return false;
+        const TensorType& type = function[id].type();
+        std::vector<std::byte> zero(size_t(storage_bytes(type.dtype, 1)));
+        const NodeId nothing = b.constant(TensorType{type.dtype, {}}, std::move(zero));
+        values = {b.view(nothing, type.shape, {})};
+        return true;
+      });
 }
 
 Function inline_calls(const Module& module, const Function& function) {
@@ -211,7 +212,7 @@ std::optional<std::string> too_much_to_inline(const Module& module) {
 
 Function expand_sorts(const Module& module, const Function& function) {
   if (!has_sorts(function)) return function;
-  Replace replace = [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies,
+  Replace replace = [&](FunctionBuilder& b, NodeId id, const IdVector<NodeId, NodeId>& copies,
                         std::vector<NodeId>& values) {
     const Node& node = function[id];
     const auto* collective = std::get_if<CollectiveAttr>(&node.attr);

@@ -9,7 +9,7 @@ namespace luminal::compile {
 
 /// May give the copy of a node itself, made from copies of the nodes before it (for a tuple: the
 /// values that its `get`s become).
-using Replace = std::function<bool(FunctionBuilder& target, NodeId id, const std::vector<NodeId>& copies,
+using Replace = std::function<bool(FunctionBuilder& target, NodeId id, const IdVector<NodeId, NodeId>& copies,
                                    std::vector<NodeId>& values)>;
 
 /// Copies a function node by node.

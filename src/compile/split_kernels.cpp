@@ -50,7 +50,7 @@ bool plainly_read(const ViewAttr& view) {
 /// A kernel as a function of what it reads. `from`: the node that each of its nodes stands for.
 struct Part {
   Function function;
-  std::vector<NodeId> from;
+  IdVector<NodeId, NodeId> from;
 };
 
 Part part_of(const Function& f, const std::vector<NodeId>& roots, const std::set<NodeId>& readable,
@@ -70,11 +70,11 @@ Part part_of(const Function& f, const std::vector<NodeId>& roots, const std::set
                   {},
                   {},
                   {}};
-      part.function.params.push_back(NodeId(part.function.nodes.size()));
+      part.function.params.push_back(part.function.nodes.end_id());
     }
     for (NodeId& input : node.inputs) input = number.at(input);
     node.name.clear();
-    number[id] = NodeId(part.function.nodes.size());
+    number[id] = part.function.nodes.end_id();
     part.from.push_back(id);
     part.function.nodes.push_back(std::move(node));
   }
@@ -111,8 +111,8 @@ struct Product {
 
 std::vector<Product> products_of(const Function& f) {
   std::vector<Product> products;
-  std::vector<bool> fixed(f.nodes.size()); // depends on weights and constants alone
-  for (NodeId id = 0; id < f.nodes.size(); id++) {
+  IdVector<NodeId, bool> fixed(f.nodes.size()); // depends on weights and constants alone
+  for (NodeId id : f.nodes.ids()) {
     const Node& node = f[id];
     fixed[id] = node.kind == NodeKind::input
                     ? std::get<InputAttr>(node.attr).role == Role::weight
@@ -153,9 +153,9 @@ std::vector<Product> products_of(const Function& f) {
 
 /// Is a function computed of the fold's results that takes many operations?
 bool computes_more(const Function& f, NodeId fold) {
-  std::vector<bool> after(f.nodes.size());
+  IdVector<NodeId, bool> after(f.nodes.size());
   after[fold] = true;
-  for (NodeId id = fold + 1; id < f.nodes.size(); id++) {
+  for (NodeId id = fold + 1; f.nodes.has(id); ++id) {
     const Node& node = f[id];
     after[id] = std::ranges::any_of(node.inputs, [&](NodeId input) { return after[input]; });
     const auto* map = std::get_if<MapAttr>(&node.attr);
@@ -179,7 +179,7 @@ bool is_simple(const Function& f, const std::vector<Product>& products) {
 /// A result that is only read as a narrower type is stored as that.
 NodeId as_stored(const Function& f, NodeId id, const std::set<NodeId>& roots) {
   std::vector<NodeId> readers;
-  for (NodeId reader = id + 1; reader < f.nodes.size(); reader++)
+  for (NodeId reader = id + 1; f.nodes.has(reader); ++reader)
     if (std::ranges::find(f[reader].inputs, id) != f[reader].inputs.end()) readers.push_back(reader);
   const bool narrower = readers.size() == 1 && f[readers[0]].kind == NodeKind::cast &&
                         bits(f[readers[0]].type().dtype) < bits(f[id].type().dtype);
@@ -241,7 +241,7 @@ KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
       if (copy_of_operand(std::get<ViewAttr>(part[view].attr), part[part[view].inputs[0]].type().shape))
         views.insert(view);
   }
-  for (NodeId id = 0; id < part.nodes.size(); id++)
+  for (NodeId id : part.nodes.ids())
     if (part[id].kind == NodeKind::get && !results.contains(id) &&
         (folds.contains(part[id].inputs[0]) || made.contains(id)))
       all.results.push_back(as_stored(part, id, results));
@@ -279,12 +279,11 @@ KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
 Function KernelSplitter::with(const Function& f, const Stores& stores, Boundaries* boundaries) {
   Function to;
   to.name = f.name;
-  std::vector<NodeId> stands_in(f.nodes.size());
+  IdVector<NodeId, NodeId> stands_in(f.nodes.size());
   const auto push = [&](NodeKind kind, Attr attr, std::vector<NodeId> inputs, TensorType type,
                         std::string origin) {
-    to.nodes.push_back(
+    return to.nodes.add(
         Node{kind, std::move(attr), std::move(inputs), {std::move(type)}, {}, {}, std::move(origin)});
-    return NodeId(to.nodes.size() - 1);
   };
   struct Copy {
     std::vector<NodeId> inputs; // the source, and what fills holes
@@ -292,7 +291,7 @@ Function KernelSplitter::with(const Function& f, const Stores& stores, Boundarie
     NodeId fence;
   };
   std::vector<Copy> copies;
-  for (NodeId id = 0; id < f.nodes.size(); id++) {
+  for (NodeId id : f.nodes.ids()) {
     Node node = f[id];
     for (NodeId& input : node.inputs) input = stands_in[input];
     if (std::ranges::find(stores.operands, id) != stores.operands.end()) {
@@ -309,14 +308,13 @@ Function KernelSplitter::with(const Function& f, const Stores& stores, Boundarie
       node.attr = std::move(copy->outer);
       node.inputs = {known->fence};
     }
-    stands_in[id] = NodeId(to.nodes.size());
-    to.nodes.push_back(std::move(node));
+    stands_in[id] = to.nodes.add(std::move(node));
     if (std::ranges::find(stores.results, id) != stores.results.end())
       stands_in[id] = push(NodeKind::fence, FenceAttr{}, {stands_in[id]}, f[id].type(), {});
   }
   if (boundaries && !boundaries->empty()) {
-    std::vector<bool> decided(to.nodes.size());
-    for (NodeId id = 0; id < f.nodes.size(); id++)
+    IdVector<NodeId, bool> decided(to.nodes.size());
+    for (NodeId id : f.nodes.ids())
       if (boundaries->has(id)) decided[stands_in[id]] = true;
     boundaries->decided = std::move(decided);
     for (auto& kernel : boundaries->partition.kernels)

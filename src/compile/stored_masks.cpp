@@ -38,7 +38,7 @@ class Readers {
 public:
   explicit Readers(const Function& function) : f_(function), where_(function.nodes.size()) {
     for (const FunctionResult& result : f_.results) where_[result.value] = Conditions{};
-    for (NodeId id = NodeId(f_.nodes.size()); id-- > 0;)
+    for (NodeId id : f_.nodes.ids_down())
       if (where_[id]) see(f_[id], *where_[id]);
   }
   /// Conditions under which all readers read the value. Empty: somebody reads all of it.
@@ -123,7 +123,7 @@ private:
   }
 
   const Function& f_;
-  std::vector<std::optional<Conditions>> where_; // by node; nothing: no reader
+  IdVector<NodeId, std::optional<Conditions>> where_; // by node; nothing: no reader
 };
 
 double share_of_points(Expr condition, const Shape& shape) {
@@ -170,8 +170,7 @@ Expr mask_of(const Function& f, NodeId id, const Readers& readers, const std::se
 NodeId add_mask(Function& to, NodeId value, Expr condition) {
   const TensorType type = to[value].type(), choice{DType::boolean, type.shape}, number{type.dtype, {}};
   const auto add = [&](NodeKind kind, Attr attr, std::vector<NodeId> inputs, const TensorType& made) {
-    to.nodes.push_back({kind, std::move(attr), std::move(inputs), {made}, {}, {}, {}});
-    return NodeId(to.nodes.size() - 1);
+    return to.nodes.add({kind, std::move(attr), std::move(inputs), {made}, {}, {}, {}});
   };
   auto zero = std::make_shared<const std::vector<std::byte>>(size_t(storage_bytes(type.dtype, 1)));
   const NodeId where = add(NodeKind::iota, IotaAttr{condition, choice}, {}, choice),
@@ -197,11 +196,10 @@ MaskedFunction mask_stored(const Function& function, const Partition& partition)
   if (masks.empty()) return out;
   Function& to = out.function;
   to.name = function.name;
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+  for (NodeId id : function.nodes.ids()) {
     Node node = function[id];
     for (NodeId& in : node.inputs) in = out.stored_as[in];
-    out.stored_as.push_back(NodeId(to.nodes.size()));
-    to.nodes.push_back(std::move(node));
+    out.stored_as.push_back(to.nodes.add(std::move(node)));
     if (const auto mask = masks.find(id); mask != masks.end())
       out.stored_as[id] = add_mask(to, out.stored_as[id], mask->second);
   }
@@ -228,8 +226,8 @@ void move_to(const MaskedFunction& masked, StepFusion& fusion, Boundaries& bound
   for (auto& kernel : fusion.partition.kernels) std::ranges::for_each(kernel, move);
   for (auto& kernel : boundaries.partition.kernels) std::ranges::for_each(kernel, move);
   if (boundaries.empty()) return;
-  std::vector<bool> decided(masked.function.nodes.size());
-  for (NodeId id = 0; id < masked.stored_as.size(); ++id)
+  IdVector<NodeId, bool> decided(masked.function.nodes.size());
+  for (NodeId id : masked.stored_as.ids())
     if (boundaries.has(id)) decided[masked.stored_as[id]] = true;
   boundaries.decided = std::move(decided);
 }

@@ -5,8 +5,9 @@
 namespace luminal::compile {
 
 struct MaskedFunction {
-  Function function;             ///< without nodes: there is nothing to mask
-  std::vector<NodeId> stored_as; ///< of each value of the given function: what is stored, and read, for it
+  Function function; ///< without nodes: there is nothing to mask
+  /// Of each value of the given function: what is stored, and read, for it.
+  IdVector<NodeId, NodeId> stored_as;
 };
 
 /// The function in which a value that a kernel of the partition stores, and that all readers read under one

@@ -158,14 +158,15 @@ bool splits_tuples(const Function& function) {
 
 Function split_tuples(const Module& module, const Function& function) {
   if (!splits_tuples(function)) return function;
-  return rebuild(
-      module, function,
-      [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies, std::vector<NodeId>& values) {
-        const Node& node = function[id];
-        std::vector<NodeId> inputs;
-        for (NodeId input : node.inputs) inputs.push_back(copies[input]);
-        return split<FoldAttr>(b, node, inputs, values) || split<ScanAttr>(b, node, inputs, values);
-      });
+  return rebuild(module, function,
+                 [&](FunctionBuilder& b, NodeId id, const IdVector<NodeId, NodeId>& copies,
+                     std::vector<NodeId>& values) {
+                   const Node& node = function[id];
+                   std::vector<NodeId> inputs;
+                   for (NodeId input : node.inputs) inputs.push_back(copies[input]);
+                   return split<FoldAttr>(b, node, inputs, values) ||
+                          split<ScanAttr>(b, node, inputs, values);
+                 });
 }
 
 } // namespace luminal::compile

@@ -32,8 +32,7 @@ NodeId append(Function& to, NodeKind kind, Attr attr, std::vector<NodeId> inputs
   node.types = {{DType::f32, std::move(shape)}};
   node.attr = std::move(attr);
   node.inputs = std::move(inputs);
-  to.nodes.push_back(std::move(node));
-  return NodeId(to.nodes.size()) - 1;
+  return to.nodes.add(std::move(node));
 }
 
 /// The sum over the axes from `kept` on.

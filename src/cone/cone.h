@@ -47,10 +47,9 @@ struct ConeValue {
   /// inputs.
   std::vector<AxisId> axes;
   ValueRole role = ValueRole::input;
-  NodeId origin =
-      0; // the node whose result it is: a stored node, a constant or a root (for a fold: the fold itself)
-  int result = 0;  // number of the origin's result
-  NodeId base = 0; // inout: the node whose storage is updated
+  NodeId origin;  // whose result it is: a stored node, a constant or a root (for a fold: the fold itself)
+  int result = 0; // number of the origin's result
+  NodeId base;    // inout: the node whose storage is updated
   Layout layout;
 };
 

@@ -48,7 +48,7 @@ FormulaRef filler(DType type, double fill) {
 void ConeBuilder::fail(NodeId node, const std::string& why) const {
   const Node& n = function_[node];
   throw ConeFailure{fmt::format("[cone] {} {}({}): {}", options_.name,
-                                n.name.empty() ? "%" + std::to_string(node) : "%" + n.name, kind_name(n.kind),
+                                n.name.empty() ? fmt::format("%{}", node) : "%" + n.name, kind_name(n.kind),
                                 why)};
 }
 

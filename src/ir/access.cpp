@@ -315,7 +315,8 @@ private:
   Expr counted_ = 1;   // points that the policy fill leaves
   Expr nothing_ = 0;   // it leaves none
   std::vector<AccessCheck> checks_;
-  mutable std::vector<std::string> names_, node_names_;
+  mutable std::vector<std::string> names_;
+  mutable IdVector<NodeId, std::string> node_names_;
 };
 
 bool may_need_checks(const Function& f, const Node& node) {

@@ -94,7 +94,7 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
   const bool is_get = std::holds_alternative<GetAttr>(attr);
   auto fail = [&](const std::string& text) { throw TermMistake{operation_name(attr), text}; };
   for (NodeId id : inputs) {
-    if (id >= function_.nodes.size()) fail(fmt::format("node {} does not exist", id));
+    if (!function_.nodes.has(id)) fail(fmt::format("node {} does not exist", id));
     const Node& node = function_.nodes[id];
     if (is_get && !node.is_tuple()) fail(fmt::format("{} is a value, no tuple", to_string(node.kind)));
     if (!is_get && node.is_tuple())
@@ -133,7 +133,7 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
   if (mergeable)
     if (auto known = table_.find(key, [&](NodeId other) { return same_node(function_.nodes[other], node); }))
       return *known;
-  auto id = NodeId(function_.nodes.size());
+  const NodeId id = function_.nodes.end_id();
   if (mergeable) table_.add(key, id);
   if (input) {
     function_.params.push_back(id);
@@ -274,7 +274,7 @@ NodeId FunctionBuilder::reduce(Op op, NodeId x, std::vector<int> axes) {
 }
 
 void FunctionBuilder::name(NodeId node, std::string name) {
-  if (node >= function_.nodes.size()) throw Error(fmt::format("[name] node {} does not exist", node));
+  if (!function_.nodes.has(node)) throw Error(fmt::format("[name] node {} does not exist", node));
   if (!name.empty()) {
     const uint64_t key = name_key(name, false);
     if (auto other = table_.find(key, [&](NodeId id) { return function_.nodes[id].name == name; }))
@@ -288,7 +288,7 @@ void FunctionBuilder::origin(NodeId node, std::string place) {
 }
 void FunctionBuilder::result(std::string name, NodeId value, std::string state,
                              std::vector<std::string> after) {
-  if (value >= function_.nodes.size()) throw Error(fmt::format("[result] node {} does not exist", value));
+  if (!function_.nodes.has(value)) throw Error(fmt::format("[result] node {} does not exist", value));
   if (function_.nodes[value].is_tuple())
     throw Error(fmt::format("[result] '{}': the results of {} are read by get", name,
                             to_string(function_.nodes[value].kind)));
@@ -299,16 +299,16 @@ void FunctionBuilder::result(std::string name, NodeId value, std::string state,
 
 Function FunctionBuilder::finish() {
   Function& f = function_;
-  std::vector<bool> needed(f.nodes.size(), false);
+  IdVector<NodeId, bool> needed(f.nodes.size(), false);
   for (const FunctionResult& r : f.results) needed[r.value] = true;
-  for (size_t id = f.nodes.size(); id-- > 0;)
+  for (NodeId id : f.nodes.ids_down())
     if (needed[id])
       for (NodeId input : f.nodes[id].inputs) needed[input] = true;
   Function out;
   out.name = f.name;
-  std::vector<NodeId> place(f.nodes.size());
-  auto move = [&](size_t id) {
-    place[id] = NodeId(out.nodes.size());
+  IdVector<NodeId, NodeId> place(f.nodes.size());
+  auto move = [&](NodeId id) {
+    place[id] = out.nodes.end_id();
     Node node = std::move(f.nodes[id]);
     for (NodeId& input : node.inputs) input = place[input];
     out.nodes.push_back(std::move(node));
@@ -318,7 +318,7 @@ Function FunctionBuilder::finish() {
     move(p);
     out.params.push_back(place[p]);
   }
-  for (size_t id = 0; id < f.nodes.size(); ++id)
+  for (NodeId id : f.nodes.ids())
     if (needed[id]) move(id);
   out.results = std::move(f.results);
   for (FunctionResult& r : out.results) r.value = place[r.value];

@@ -65,8 +65,8 @@ std::string short_line(const Node& node, const std::vector<std::string>& axes) {
 
 GraphView::Group group_of(const Function& f, const std::vector<NodeId>& marked) {
   GraphView::Group group{"@" + f.name, {}, {}, {}, {}};
-  std::vector<std::string> names = node_names(f), texts = node_texts(f);
-  std::vector<int> box(f.nodes.size(), -1);
+  IdVector<NodeId, std::string> names = node_names(f), texts = node_texts(f);
+  IdVector<NodeId, int> box(f.nodes.size(), -1);
   auto is_marked = [&](NodeId id) { return std::find(marked.begin(), marked.end(), id) != marked.end(); };
   // The box and edge text behind a value: results of tuples lead to the tuple.
   auto source = [&](NodeId id) {
@@ -76,7 +76,7 @@ GraphView::Group group_of(const Function& f, const std::vector<NodeId>& marked) 
     const NodeId tuple = f[id].inputs[0];
     return std::pair(box[tuple], f[tuple].types.size() > 1 ? fmt::format("{}: {}", index, text) : text);
   };
-  for (NodeId id = 0; id < f.nodes.size(); ++id) {
+  for (NodeId id : f.nodes.ids()) {
     const Node& node = f[id];
     if (node.kind == NodeKind::get && !is_marked(id)) continue;
     box[id] = int(group.boxes.size());

@@ -131,7 +131,7 @@ private:
   Run& run_;
   CompiledFunction& f_;
   std::vector<Argument> arguments_;
-  std::vector<std::vector<Store>> stores_;
+  IdVector<NodeId, std::vector<Store>> stores_;
   std::map<NodeId, std::unique_ptr<Frame>> callees_;
   std::vector<std::vector<std::byte>> pool_;
 };

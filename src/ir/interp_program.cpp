@@ -50,9 +50,9 @@ int own_depth(const Node& node, const std::map<std::string_view, int>& functions
 std::map<std::string_view, int> function_depths(const Module& module) {
   std::map<std::string_view, int> depths;
   for (const Function& f : module.functions) { // callees come first
-    std::vector<int> depth(f.nodes.size(), 0);
+    IdVector<NodeId, int> depth(f.nodes.size(), 0);
     int deepest = 0;
-    for (NodeId id = 0; id < f.nodes.size(); ++id) {
+    for (NodeId id : f.nodes.ids()) {
       for (NodeId input : f[id].inputs) depth[id] = std::max(depth[id], depth[input]);
       depth[id] = std::min(most_levels, depth[id] + own_depth(f[id], depths));
       deepest = std::max(deepest, depth[id]);
@@ -114,10 +114,10 @@ Source CompiledFunction::resolve(NodeId id) const {
 }
 
 std::vector<NodeId> CompiledFunction::effects_below(NodeId id) const {
-  std::vector<bool> below(size_t(id) + 1, false);
+  IdVector<NodeId, bool> below(id.index() + 1, false);
   std::vector<NodeId> effects;
   below[id] = true;
-  for (NodeId at = id + 1; at-- > 0;) {
+  for (NodeId at : below.ids_down()) {
     if (!below[at]) continue;
     for (NodeId input : function_[at].inputs) below[input] = true;
     if (at != id && function_[at].kind == NodeKind::host) effects.push_back(at);
@@ -128,15 +128,15 @@ std::vector<NodeId> CompiledFunction::effects_below(NodeId id) const {
 
 void CompiledFunction::decide_storage(const std::map<std::string_view, int>& depths) {
   const size_t n = function_.nodes.size();
-  std::vector<bool> asked(n, false); // as a whole
+  IdVector<NodeId, bool> asked(n, false); // as a whole
   for (const FunctionResult& r : function_.results) asked[resolve(r.value).node] = true;
   for (const Node& node : function_.nodes)
     if (is_structure(node.kind))
       for (NodeId input : node.inputs) asked[resolve(input).node] = true;
-  std::vector<double> cost(n, 1);
+  IdVector<NodeId, double> cost(n, 1);
   stored_.assign(n, false);
   depth_.assign(n, 0);
-  for (NodeId id = 0; id < n; ++id) {
+  for (NodeId id : function_.nodes.ids()) {
     const Node& node = function_[id];
     for (NodeId input : node.inputs) depth_[id] = std::max(depth_[id], depth_[input]);
     switch (node.kind) {
@@ -451,10 +451,10 @@ private:
 };
 
 std::vector<NodeId> CompiledFunction::landmarks(NodeId id, int every) const {
-  std::vector<bool> below(id + 1, false);
+  IdVector<NodeId, bool> below(id.index() + 1, false);
   below[id] = true;
   std::vector<NodeId> result;
-  for (NodeId at = id + 1; at-- > 0;) {
+  for (NodeId at : below.ids_down()) {
     if (!below[at]) continue;
     int before = 0;
     for (NodeId input : function_[at].inputs) {

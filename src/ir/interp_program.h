@@ -17,7 +17,7 @@ namespace luminal::interp {
 
 /// A value that is kept: result `result` of node `node` of the function at hand.
 struct Source {
-  NodeId node = 0;
+  NodeId node;
   int result = 0;
 };
 
@@ -40,14 +40,14 @@ struct GeneralIndex {
   MaskRegister mask{};
   std::vector<IndexRegister> args;
   ExprProgram expr;
-  NodeId node = 0; // for messages
+  NodeId node; // for messages
 };
 /// Lanes whose index is not in 0 .. extent-1 are an error of the node.
 struct CheckBounds {
   IndexRegister index{};
   MaskRegister mask{};
   int64_t extent = 0;
-  NodeId node = 0;
+  NodeId node;
   int axis = 0; // for messages
 };
 /// out = mask & (condition != 0)
@@ -111,7 +111,7 @@ struct OpenHole {
   DType type{}; // of x
   const Hole* hole = nullptr;
   int64_t extent = INT64_MAX; // of the axis that it indexes, which limits it too
-  NodeId node = 0;            // for messages
+  NodeId node;                // for messages
 };
 /// out = x, of unknown error where one of the holes is uncertain
 struct TaintValue {
@@ -186,9 +186,9 @@ private:
   const Module& module_;
   const Function& function_;
   ExprMap<Expr> dimensions_;
-  std::vector<std::vector<Extents>> extents_;
-  std::vector<bool> stored_;
-  std::vector<int> depth_;
+  IdVector<NodeId, std::vector<Extents>> extents_;
+  IdVector<NodeId, bool> stored_;
+  IdVector<NodeId, int> depth_;
   std::map<std::pair<NodeId, int>, FoldPlan> fold_plans_;
   std::map<NodeId, Program> value_programs_;
   std::map<std::pair<NodeId, std::vector<int>>, Program> body_programs_;

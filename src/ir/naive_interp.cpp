@@ -39,7 +39,7 @@ struct Evaluation {
   const Function& f;
   const Bindings& bindings;
   Tensors arguments;
-  std::vector<Tensors> values = std::vector<Tensors>(f.nodes.size()); // of each node, its results
+  IdVector<NodeId, Tensors> values = IdVector<NodeId, Tensors>(f.nodes.size()); // of each node, its results
 
   [[noreturn]] void fail(NodeId id, const std::string& text) const {
     throw Error(fmt::format("[{}] @{} {}: {}", to_string(f[id].kind), f.name, node_names(f)[id], text));
@@ -276,7 +276,7 @@ struct Evaluation {
   Tensors eval(NodeId id, const CustomAttr& a) { return outside(id, a.name, ""); }
 
   Tensors results() {
-    for (NodeId id = 0; id < f.nodes.size(); ++id)
+    for (NodeId id : f.nodes.ids())
       values[id] = std::visit([&](const auto& attr) { return eval(id, attr); }, f[id].attr);
     Tensors list;
     for (const FunctionResult& r : f.results) list.push_back(values[r.value][0]);

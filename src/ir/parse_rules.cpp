@@ -172,14 +172,14 @@ RuleInstance TermParser::rule(const RuleHead& head, const TypeChoice& choice) {
   if (builder[left].kind == NodeKind::input)
     reader_.fail_at(at, "the left side is a parameter: it would be found everywhere");
   std::set<NodeId> read{left};
-  for (NodeId id = left + 1; id-- > 0;)
+  for (NodeId id = left; id; --id)
     if (read.contains(id)) read.insert(builder[id].inputs.begin(), builder[id].inputs.end());
-  for (NodeId id = 0; id < out.constant.size(); ++id)
+  for (NodeId id : out.constant.ids())
     if (!read.contains(id))
       reader_.fail_at(at, fmt::format("the left side does not read parameter {}",
                                       std::get<InputAttr>(builder[id].attr).name));
   std::set<NodeId> rests_on{right};
-  for (NodeId id = right + 1; id-- > 0;)
+  for (NodeId id = right; id; --id)
     if (rests_on.contains(id)) rests_on.insert(builder[id].inputs.begin(), builder[id].inputs.end());
   if (left != right && rests_on.contains(left))
     reader_.fail_at(arrow, "the replacement reads what it replaces");

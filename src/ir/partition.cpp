@@ -62,7 +62,7 @@ private:
   }
 
   void check_value(NodeId id, size_t kernel, const std::vector<NodeId>& needed) {
-    if (id >= f_.nodes.size()) return mistake("value {} does not exist: there are {}", id, f_.nodes.size());
+    if (!f_.nodes.has(id)) return mistake("value {} does not exist: there are {}", id, f_.nodes.size());
     const Node& node = f_[id];
     const std::string& name = names_[id];
     if (is_there(region_, id))
@@ -211,7 +211,7 @@ private:
   const Partition& partition_;
   const Region& region_;
   const Function& f_;
-  const std::vector<std::string> names_;
+  const IdVector<NodeId, std::string> names_;
   std::unordered_map<NodeId, size_t> kernel_of_; // of stored values
   std::unordered_map<NodeId, size_t> step_of_;   // of steps of their own and what they give
   std::vector<NodeId> first_of_;                 // of each kernel or step
@@ -229,7 +229,7 @@ Region whole_region(const Function& function) {
 }
 
 std::vector<NodeId> needed_nodes(const Region& region) {
-  std::vector<bool> seen(region.function->nodes.size());
+  IdVector<NodeId, bool> seen(region.function->nodes.size());
   std::vector<NodeId> stack = region.wanted, needed;
   while (!stack.empty()) {
     NodeId id = stack.back();

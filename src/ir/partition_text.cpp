@@ -9,7 +9,7 @@
 namespace luminal {
 
 std::string to_string(const Partition& partition, const Function& function) {
-  const std::vector<std::string> names = node_names(function);
+  const IdVector<NodeId, std::string> names = node_names(function);
   std::string text = fmt::format("partition @{} {{\n", function.name);
   for (const auto& kernel : partition.kernels) {
     text += "  kernel ";
@@ -22,17 +22,17 @@ std::string to_string(const Partition& partition, const Function& function) {
 Partition parse_partition(std::string_view text, const Function& function, std::string_view file_name) {
   TextReader reader(text, std::string(file_name));
   std::map<std::string, NodeId, std::less<>> by_name;
-  const std::vector<std::string> names = node_names(function);
-  for (NodeId id = 0; id < names.size(); id++) by_name.emplace(names[id].substr(1), id);
+  const IdVector<NodeId, std::string> names = node_names(function);
+  for (NodeId id : names.ids()) by_name.emplace(names[id].substr(1), id);
   const auto value = [&] {
     const Token token = reader.peek();
     const std::string_view name = reader.expect_value_name("the %name of a value");
     if (const auto found = by_name.find(name); found != by_name.end()) return found->second;
-    NodeId id = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (error != std::errc{} || end != name.data() + name.size() || id >= function.nodes.size())
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc{} || end != name.data() + name.size() || !function.nodes.has(NodeId(number)))
       reader.fail_at(token, fmt::format("@{} has no value %{}", function.name, name));
-    return id;
+    return NodeId(number);
   };
   reader.expect("partition");
   const Token of = reader.peek();

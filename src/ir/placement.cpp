@@ -22,8 +22,8 @@ std::span<const NodeId> operands(const Node& node) {
 
 } // namespace
 
-void Placement::extend(size_t count, const std::function<const Node&(NodeId)>& nodes) {
-  for (auto id = NodeId(of.size()); id < count; id++) {
+void Placement::extend(NodeId end, const std::function<const Node&(NodeId)>& nodes) {
+  for (NodeId id = of.end_id(); id < end; ++id) {
     const Node& node = nodes(id);
     int place = anywhere;
     for (NodeId operand : operands(node)) {
@@ -60,15 +60,15 @@ std::string Placement::conflict(NodeId node, const std::function<const Node&(Nod
 std::vector<std::string> devices_of(const Module& module, const std::string& own) {
   Placement placement;
   const Function& entry = module.entry();
-  placement.extend(entry.nodes.size(), [&](NodeId id) -> const Node& { return entry[id]; });
-  std::vector<bool> needed(entry.nodes.size(), false);
+  placement.extend(entry.nodes.end_id(), [&](NodeId id) -> const Node& { return entry[id]; });
+  IdVector<NodeId, bool> needed(entry.nodes.size(), false);
   for (const FunctionResult& result : entry.results) needed[result.value] = true;
-  for (size_t id = entry.nodes.size(); id-- > 0;)
+  for (NodeId id : entry.nodes.ids_down())
     if (needed[id])
-      for (NodeId input : entry[NodeId(id)].inputs) needed[input] = true;
+      for (NodeId input : entry[id].inputs) needed[input] = true;
   std::vector<std::string> names;
   for (size_t i = 0; i < placement.devices.size(); i++)
-    for (size_t id = 0; id < needed.size(); id++)
+    for (NodeId id : needed.ids())
       if (needed[id] && placement.of[id] == int(i)) {
         names.push_back(placement.devices[i]);
         break;

@@ -10,10 +10,10 @@ namespace luminal {
 struct Placement {
   static constexpr int anywhere = -1, nowhere = -2; // nowhere: its inputs lie on two devices
   std::vector<std::string> devices{"cpu"};          ///< the first: of inputs that name none
-  std::vector<int> of;                              ///< node -> place in `devices`, anywhere or nowhere
+  IdVector<NodeId, int> of;                         ///< node -> place in `devices`, anywhere or nowhere
 
-  /// Takes the nodes up to `count` that came since the last time.
-  void extend(size_t count, const std::function<const Node&(NodeId)>& nodes);
+  /// Takes the nodes before `end` that came since the last time.
+  void extend(NodeId end, const std::function<const Node&(NodeId)>& nodes);
   /// Why a node is nowhere: the devices of its inputs, or of those of the first such node that it
   /// is made from.
   std::string conflict(NodeId node, const std::function<const Node&(NodeId)>& nodes) const;

@@ -29,7 +29,7 @@ public:
 
   std::string run() {
     std::string text = header();
-    for (NodeId id = 0; id < f_.nodes.size(); ++id) {
+    for (NodeId id : f_.nodes.ids()) {
       const Node& node = f_.nodes[id];
       if (node.kind == NodeKind::input) continue;
       text += fmt::format("  {} = {}  # {}\n", names_[id], body(node), types(node.types));
@@ -37,8 +37,8 @@ public:
     return text + results() + "}\n";
   }
 
-  std::vector<std::string> texts() {
-    std::vector<std::string> list;
+  IdVector<NodeId, std::string> texts() {
+    IdVector<NodeId, std::string> list;
     for (const Node& node : f_.nodes)
       list.push_back(node.kind == NodeKind::input ? to_string(node.type()) : body(node));
     return list;
@@ -269,14 +269,16 @@ private:
   }
 
   const Function& f_;
-  std::vector<std::string> names_;
+  IdVector<NodeId, std::string> names_;
   Shape space_;
   std::vector<std::string> axes_;
 };
 
 } // namespace
 
-std::vector<std::string> node_texts(const Function& function) { return FunctionPrinter(function).texts(); }
+IdVector<NodeId, std::string> node_texts(const Function& function) {
+  return FunctionPrinter(function).texts();
+}
 
 std::string to_string(const Module& module) {
   std::string text;

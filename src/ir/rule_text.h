@@ -19,10 +19,10 @@ struct TypeChoice {
 /// are symbols of `symbols`.
 struct RuleInstance {
   Function function;
-  std::vector<bool> constant; // for each parameter: it must be a constant
-  std::vector<Expr> symbols;  // shape variables, axes of `..s` included
+  IdVector<NodeId, bool> constant; // for each parameter: it must be a constant
+  std::vector<Expr> symbols;       // shape variables, axes of `..s` included
   std::vector<Expr> conditions;
-  NodeId left = 0, right = 0;
+  NodeId left, right;
 };
 
 /// A rule that has been read, not yet for a choice.

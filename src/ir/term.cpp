@@ -264,13 +264,18 @@ struct AttrHash {
   }
   void operator()(const GetAttr& a) { h.add(a.index); }
 };
+
+void add_ids(Hasher& hasher, const std::vector<NodeId>& ids) {
+  hasher.add(ids.size());
+  for (const NodeId id : ids) hasher.add(id.number());
+}
 } // namespace
 
 uint64_t node_hash(const Attr& attr, const std::vector<NodeId>& inputs) {
   Hasher hasher;
   hasher.add(kind_of(attr));
   std::visit(AttrHash{hasher}, attr);
-  hasher.add(std::span<const NodeId>(inputs));
+  add_ids(hasher, inputs);
   return hasher.value64();
 }
 
@@ -281,9 +286,9 @@ uint64_t structural_hash(const Function& function) {
     hasher.add(node_hash(node.attr, node.inputs));
     AttrHash{hasher}.types(node.types);
   }
-  hasher.add(std::span<const NodeId>(function.params));
+  add_ids(hasher, function.params);
   for (const FunctionResult& r : function.results) {
-    hasher.add(r.name).add(r.value).add(r.state).add(r.after.size());
+    hasher.add(r.name).add(r.value.number()).add(r.state).add(r.after.size());
     for (const std::string& name : r.after) hasher.add(name);
   }
   return hasher.value64();
@@ -304,13 +309,15 @@ Hash128 full_hash(const Module& module) {
     for (const Node& node : f.nodes) {
       hasher.add(node.kind);
       std::visit(attributes, node.attr);
-      hasher.add(std::span<const NodeId>(node.inputs)).add(node.name).add(node.origin);
+      add_ids(hasher, node.inputs);
+      hasher.add(node.name).add(node.origin);
       attributes.types(node.types);
       texts(node.axis_names);
     }
-    hasher.add(std::span<const NodeId>(f.params)).add(f.results.size());
+    add_ids(hasher, f.params);
+    hasher.add(f.results.size());
     for (const FunctionResult& r : f.results) {
-      hasher.add(r.name).add(r.value).add(r.state);
+      hasher.add(r.name).add(r.value.number()).add(r.state);
       texts(r.after);
     }
   }

@@ -9,10 +9,11 @@
 // part in equality.
 #pragma once
 #include "base/hash.h"
+#include "base/id.h"
 #include "expr/expr.h"
 #include "ir/dtype.h"
+#include "ir/id_table.h"
 #include "ir/monoid.h"
-#include "ir/node_table.h"
 #include "ir/ops.h"
 #include <map>
 #include <memory>
@@ -24,7 +25,7 @@
 
 namespace luminal {
 
-using NodeId = uint32_t;
+using NodeId = Id<struct NodeTag>; // a node of a function
 using Shape = std::vector<Expr>;
 
 struct TensorType {
@@ -266,7 +267,7 @@ struct FunctionResult {
 
 struct Function {
   std::string name;
-  std::vector<Node> nodes;
+  IdVector<NodeId, Node> nodes;
   std::vector<NodeId> params; // the input nodes, in order
   std::vector<FunctionResult> results;
   const Node& operator[](NodeId id) const { return nodes[id]; }
@@ -324,7 +325,7 @@ private:
                 std::vector<std::string> axis_names); // throws TermMistake
   Function function_;
   const Module* module_;
-  NodeTable table_; // hash-consing by structural hash
+  IdTable<NodeId> table_; // hash-consing by structural hash
 };
 /// The same node: kind, attributes, inputs, result types; names excluded.
 bool same_node(const Node& a, const Node& b);

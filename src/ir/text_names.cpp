@@ -35,15 +35,15 @@ bool is_axis_name(std::string_view name) {
   return !index;
 }
 
-std::vector<std::string> node_names(const Function& function) {
+IdVector<NodeId, std::string> node_names(const Function& function) {
   auto own = [](const Node& node) -> const std::string& {
     auto* input = std::get_if<InputAttr>(&node.attr);
     return node.name.empty() && input ? input->name : node.name;
   };
   std::map<std::string_view, int> uses;
   for (const Node& node : function.nodes) ++uses[own(node)];
-  std::vector<std::string> names;
-  for (size_t id = 0; id < function.nodes.size(); ++id) {
+  IdVector<NodeId, std::string> names;
+  for (NodeId id : function.nodes.ids()) {
     const std::string& name = own(function.nodes[id]);
     names.push_back(is_plain_name(name) && uses[name] == 1 ? "%" + name : fmt::format("%{}", id));
   }

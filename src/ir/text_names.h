@@ -5,9 +5,9 @@
 namespace luminal {
 
 /// "%p" for each node: its own name where that can be read back and is unique, else its number.
-std::vector<std::string> node_names(const Function& function);
+IdVector<NodeId, std::string> node_names(const Function& function);
 /// What stands behind `%name = ` for each node, and behind `%name: ` for inputs.
-std::vector<std::string> node_texts(const Function& function);
+IdVector<NodeId, std::string> node_texts(const Function& function);
 /// A name for each axis of the node's expressions: its own where that can be read back, else i0,
 /// i1, ...
 std::vector<std::string> axis_names(const Function& function, const Node& node);

@@ -8,7 +8,7 @@ namespace luminal {
 
 std::optional<std::string> foreign_code(const Module& module) {
   for (const Function& f : module.functions)
-    for (NodeId id = 0; id < f.nodes.size(); id++) {
+    for (NodeId id : f.nodes.ids()) {
       std::string what;
       if (auto* custom = std::get_if<CustomAttr>(&f[id].attr))
         what = fmt::format("custom {} runs code of whoever wrote the module", custom->name);

@@ -66,8 +66,8 @@ private:
 
   void function(const Function& f) {
     std::vector<NodeId> params;
-    std::vector<std::string> names = node_names(f);
-    for (NodeId id = 0; id < f.nodes.size(); ++id) {
+    IdVector<NodeId, std::string> names = node_names(f);
+    for (NodeId id : f.nodes.ids()) {
       const Node& node = f.nodes[id];
       if (node.kind == NodeKind::input) params.push_back(id);
       if (!node_is_sound(f, id, fmt::format("@{} {}", f.name, names[id])))
@@ -204,8 +204,8 @@ private:
     }
     Placement placement;
     const auto nodes = [&](NodeId id) -> const Node& { return f[id]; };
-    placement.extend(f.nodes.size(), nodes);
-    for (NodeId id = 0; id < f.nodes.size(); id++)
+    placement.extend(f.nodes.end_id(), nodes);
+    for (NodeId id : f.nodes.ids())
       if (placement.of[id] == Placement::nowhere)
         return mistake("@{}: [{}] {}", f.name, operation_name(f[id].attr), placement.conflict(id, nodes));
     for (const FunctionResult& r : f.results)
@@ -223,7 +223,7 @@ private:
     for (const FunctionResult& r : f.results) {
       if (r.name.empty()) mistake("@{}: a result without a name", f.name);
       if (!by_name.emplace(r.name, &r).second) mistake("@{}: result '{}' exists twice", f.name, r.name);
-      if (r.value >= f.nodes.size()) {
+      if (!f.nodes.has(r.value)) {
         mistake("@{}: result '{}' is node {}, which does not exist", f.name, r.name, r.value);
         return;
       }
@@ -282,8 +282,8 @@ std::vector<std::string> verify(const Module& module) { return Verifier(module).
 std::vector<std::string> dynamic_checks(const Module& module) {
   std::vector<std::string> list;
   for (const Function& f : module.functions) {
-    std::vector<std::string> names = node_names(f);
-    for (NodeId id = 0; id < f.nodes.size(); ++id) {
+    IdVector<NodeId, std::string> names = node_names(f);
+    for (NodeId id : f.nodes.ids()) {
       const Node& node = f[id];
       if (node.kind != NodeKind::view && node.kind != NodeKind::scatter) continue;
       const Shape space = expression_space(f, node);

@@ -114,9 +114,9 @@ void Scope::update(const Tensor& buffer, const std::function<Tensor(const Tensor
   GraphState& g = *registry_->graph;
   if (!registry_->options.trained) return;
   for (auto& [state, value] : g.updates)
-    if (state == buffer.id()) { // another call of the step has made a value already
-      const Tensor made = next(Tensor(registry_->graph, value));
-      value = made.id();
+    if (state == node_id(buffer)) { // another call of the step has made a value already
+      const Tensor made = next(wrap(registry_->graph, value));
+      value = node_id(made);
       g.stale = true;
       return;
     }

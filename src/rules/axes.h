@@ -5,7 +5,7 @@
 // significant first: i = (a * extent(b) + b) of the axes a, b.
 #pragma once
 #include "expr/expr.h"
-#include "ir/node_table.h"
+#include "ir/id_table.h"
 #include "ir/term.h"
 #include <array>
 #include <bit>
@@ -130,13 +130,12 @@ template <class T> class Interned {
 public:
   uint32_t id(const T& value) {
     const uint64_t hash = value.hash();
-    if (const auto found = table_.find(hash, [&](uint32_t k) { return values_[k] == value; })) return *found;
-    const auto made = uint32_t(values_.size());
-    table_.add(hash, made);
-    values_.push_back(value);
-    return made;
+    const auto found = table_.find(hash, [&](Id<T> k) { return values_[k] == value; });
+    if (found) return uint32_t(found->index());
+    table_.add(hash, values_.end_id());
+    return uint32_t(values_.add(value).index());
   }
-  const T& operator[](uint32_t id) const { return values_[id]; }
+  const T& operator[](uint32_t id) const { return values_[Id<T>(id)]; }
   size_t size() const { return values_.size(); }
   void clear() {
     values_.clear();
@@ -144,8 +143,8 @@ public:
   }
 
 private:
-  std::vector<T> values_;
-  NodeTable table_;
+  IdVector<Id<T>, T> values_;
+  IdTable<Id<T>> table_;
 };
 
 } // namespace luminal::rules

@@ -18,8 +18,8 @@ namespace {
 /// The exact mode has no logarithm that undoes an exponential, and no exponential of what an exponential or a
 /// function without structure gave: there the floating-point shadows are compared.
 bool is_beyond_exact(const Function& f) {
-  std::vector<bool> opaque(f.nodes.size());
-  for (NodeId id = 0; id < f.nodes.size(); ++id) {
+  IdVector<NodeId, bool> opaque(f.nodes.size());
+  for (NodeId id : f.nodes.ids()) {
     const Node& n = f[id];
     for (const NodeId in : n.inputs) opaque[id] = opaque[id] || opaque[in];
     const auto* map = std::get_if<MapAttr>(&n.attr);
@@ -105,7 +105,7 @@ public:
     std::vector<TermPair> pairs;
     const Fragment fragment = emit_all_terms(t_, *entered, choice, pairs);
     FunctionWriter writer(case_.module.entry());
-    const std::vector<NodeId> placed = writer.place(fragment);
+    const IdVector<NodeId, NodeId> placed = writer.place(fragment);
     for (size_t k = 0; k < pairs.size(); ++k) {
       writer.result(fmt::format("chosen{}", k), placed[pairs[k].chosen]);
       writer.result(fmt::format("other{}", k), placed[pairs[k].other]);
@@ -264,7 +264,7 @@ RuleCase shrink_rule_case(RegionTerms& terms, RuleCase test, Comparison comparis
   };
   // The first node that fails alone: results one after the other in the order of nodes.
   const Function whole = test.module.entry();
-  for (NodeId id = 0; id < whole.nodes.size(); ++id) {
+  for (NodeId id : whole.nodes.ids()) {
     if (whole[id].is_tuple()) continue;
     const RuleCase one = with_results(test, {{"r", id, {}, {}}});
     if (fails(one)) return one;

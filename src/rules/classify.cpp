@@ -95,7 +95,7 @@ struct Made {
   double sources = 0;   // bytes of the weights
 };
 
-Made made_of(const Function& f, const Node& node, const std::vector<Made>& made) {
+Made made_of(const Function& f, const Node& node, const IdVector<NodeId, Made>& made) {
   Made out;
   for (const NodeId in : node.inputs) {
     out.weights |= made[in].weights;
@@ -142,8 +142,8 @@ FlatFunction::FlatFunction(const Module& m, const Function& f) : module(m), func
   fixed.resize(n);
   kinds.resize(n);
   stored.resize(n);
-  std::vector<Made> made(n);
-  for (NodeId id = 0; id < n; ++id) {
+  IdVector<NodeId, Made> made(n);
+  for (NodeId id : f.nodes.ids()) {
     const Node& node = f[id];
     kinds[id] = kind_of_node(f, m, node);
     stored[id] = node.is_tuple() ? 0 : bytes(node.type());

@@ -9,10 +9,10 @@ struct FlatFunction {
   FlatFunction(const Module& module, const Function& function);
   const Module& module;
   const Function& function;
-  std::vector<bool> fixed; ///< depends on weights, constants and positions only
+  IdVector<NodeId, bool> fixed; ///< depends on weights, constants and positions only
   /// `leaf`: inputs, dense constants, and the largest values that are fixed and worth computing once.
-  std::vector<TermKind> kinds;
-  std::vector<double> stored; ///< bytes of the form in which a value is stored
+  IdVector<NodeId, TermKind> kinds;
+  IdVector<NodeId, double> stored; ///< bytes of the form in which a value is stored
 };
 
 } // namespace luminal::rules

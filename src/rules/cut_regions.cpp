@@ -43,9 +43,9 @@ private:
   void find_steps() {
     position_.assign(f_.nodes.size(), absent);
     is_result_.assign(f_.nodes.size(), false);
-    std::vector<bool> needed(f_.nodes.size());
+    IdVector<NodeId, bool> needed(f_.nodes.size());
     for (const FunctionResult& r : f_.results) needed[r.value] = is_result_[r.value] = true;
-    for (NodeId id = NodeId(f_.nodes.size()); id-- > 0;)
+    for (NodeId id : f_.nodes.ids_down())
       if (needed[id])
         for (const NodeId in : f_[id].inputs) needed[in] = true;
     const auto add = [&](NodeId id) {
@@ -53,10 +53,10 @@ private:
       position_[id] = uint32_t(steps_.size());
       steps_.push_back(id);
     };
-    std::vector<std::vector<NodeId>> results(f_.nodes.size()); // of each tuple
-    for (NodeId id = 0; id < f_.nodes.size(); ++id)
+    IdVector<NodeId, std::vector<NodeId>> results(f_.nodes.size()); // of each tuple
+    for (NodeId id : f_.nodes.ids())
       if (f_[id].kind == NodeKind::get) results[f_[id].inputs[0]].push_back(id);
-    for (NodeId id = 0; id < f_.nodes.size(); ++id) {
+    for (NodeId id : f_.nodes.ids()) {
       if (f_[id].kind == NodeKind::get) continue; // its tuple is above
       add(id);
       for (const NodeId result : results[id]) add(result);
@@ -132,7 +132,7 @@ private:
   }
   uint64_t quick_hash(const FunctionRegion& region) const {
     uint64_t h = region.nodes.size();
-    const std::vector<uint32_t>& number = numbers_of(region);
+    const IdVector<NodeId, uint32_t>& number = numbers_of(region);
     for (const NodeId id : region.nodes) {
       Node anonymous{f_[id].kind, f_[id].attr, {}, {}, {}, {}, {}};
       h = hash_mix(h, passes::quick_hash(anonymous));
@@ -153,7 +153,7 @@ private:
 
   // ---- numbers of a region's nodes and leaves
   /// By node: its number in the region; `scratch_` is reused and cleared by reset().
-  const std::vector<uint32_t>& numbers_of(const FunctionRegion& region) const {
+  const IdVector<NodeId, uint32_t>& numbers_of(const FunctionRegion& region) const {
     scratch_.resize(f_.nodes.size(), absent);
     uint32_t next = 0;
     for (const NodeId id : region.nodes) scratch_[id] = next++;
@@ -258,7 +258,7 @@ private:
     if (a.nodes.size() != b.nodes.size() || a.leaves.size() != b.leaves.size() ||
         a.roots.size() != b.roots.size())
       return false;
-    std::vector<NodeId> other(f_.nodes.size(), absent); // node of a -> node of b
+    IdVector<NodeId, NodeId> other(f_.nodes.size()); // node of a -> node of b
     for (size_t k = 0; k < a.leaves.size(); ++k) {
       const NodeId x = a.leaves[k], y = b.leaves[k];
       if (f_[x].types != f_[y].types || flat_.fixed[x] != flat_.fixed[y] ||
@@ -283,18 +283,18 @@ private:
   const Function& f_;
   const RegionLimits& limits_;
   std::vector<NodeId> steps_;
-  std::vector<uint32_t> position_;  // by node, in steps_
-  std::vector<bool> is_result_;     // by node
-  std::vector<uint32_t> last_use_;  // by position
-  std::vector<uint32_t> last_read_; // the same through views
-  std::vector<int> alive_;          // by position: values that go on from before it
-  std::vector<Span> segments_;      // of positions
-  std::vector<uint64_t> hashes_;    // of segments
-  std::vector<size_t> sizes_{0};    // steps before each segment
-  std::vector<Span> spans_;         // regions, as positions
-  std::vector<uint32_t> mark_;      // by node
+  IdVector<NodeId, uint32_t> position_; // by node, in steps_
+  IdVector<NodeId, bool> is_result_;    // by node
+  std::vector<uint32_t> last_use_;      // by position
+  std::vector<uint32_t> last_read_;     // the same through views
+  std::vector<int> alive_;              // by position: values that go on from before it
+  std::vector<Span> segments_;          // of positions
+  std::vector<uint64_t> hashes_;        // of segments
+  std::vector<size_t> sizes_{0};        // steps before each segment
+  std::vector<Span> spans_;             // regions, as positions
+  IdVector<NodeId, uint32_t> mark_;     // by node
   uint32_t stamp_ = 0;
-  mutable std::vector<uint32_t> scratch_;
+  mutable IdVector<NodeId, uint32_t> scratch_;
 };
 
 } // namespace
@@ -324,7 +324,7 @@ Hash128 structural_hash(const FlatFunction& flat, const FunctionRegion& region) 
     for (const NodeId in : f[id].inputs) inputs.push_back(number.at(in));
     hasher.add(node_hash(f[id].attr, inputs));
   }
-  for (const NodeId id : region.roots) hasher.add(number.at(id));
+  for (const NodeId id : region.roots) hasher.add(number.at(id).number());
   return hasher.value128();
 }
 

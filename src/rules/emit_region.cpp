@@ -63,9 +63,9 @@ public:
 private:
   /// What is known of a class.
   struct Class {
-    NodeId node = absent;     // of V: in its natural form; of F: the tuple
+    NodeId node;              // of V: in its natural form; of F: the tuple
     uint32_t form = absent;   // natural; of a fold or scan: of its space
-    NodeId home = absent;     // the node that it comes from
+    NodeId home;              // the node that it comes from
     uint32_t wanted = absent; // of V and F without a home: the form of a reader
     bool needed = false;
     bool has_axes = false;
@@ -92,7 +92,7 @@ private:
     if (!choice_.decided) return;
     w_.decide();
     for (const ClassId c : choice_.open)
-      if (const Class& k = classes_[t_.graph().find(c)]; k.node != absent) w_.open(k.node);
+      if (const Class& k = classes_[t_.graph().find(c)]; k.node) w_.open(k.node);
   }
   ClassId class_of(NodeId id) const {
     const ClassId c = e_.classes[id];
@@ -114,7 +114,7 @@ private:
       if (c == absent) continue;
       if (e_.forms[id] != absent) first_of_form_.try_emplace(key(c, e_.forms[id]), id);
       NodeId& home = classes_[c].home;
-      if (home == absent || count(id) < count(home)) home = id;
+      if (!home || count(id) < count(home)) home = id;
     }
   }
   size_t count(NodeId id) const { return e_.forms[id] == absent ? 0 : t_.forms[e_.forms[id]].axes.size(); }
@@ -137,7 +137,7 @@ private:
       const ClassId c = stack.back();
       stack.pop_back();
       const RowView r = row(c);
-      const uint32_t form = classes_[c].home != absent ? e_.forms[classes_[c].home] : classes_[c].wanted;
+      const uint32_t form = classes_[c].home ? e_.forms[classes_[c].home] : classes_[c].wanted;
       for_each_operand(r, [&](ClassId x) {
         if (r.op != ops().view && r.op != ops().fold && r.op != ops().scan && classes_[x].wanted == absent)
           classes_[x].wanted = form;
@@ -214,12 +214,11 @@ private:
     const AxisSet axes = axes_of(c);
     const NodeId home = classes_[c].home;
     Form form;
-    if (home != absent && e_.forms[home] != absent)
+    if (home && e_.forms[home] != absent)
       form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], axes);
     else if (classes_[c].wanted != absent)
       form = filtered(t_.forms[classes_[c].wanted], axes);
-    if (home == absent || e_.forms[home] == absent)
-      for_each_operand(row(c), [&](ClassId x) { join(form, x, axes); });
+    if (!home || e_.forms[home] == absent) for_each_operand(row(c), [&](ClassId x) { join(form, x, axes); });
     append_missing(form, axes);
     return t_.forms.id(opened(form, batches_));
   }
@@ -282,7 +281,7 @@ private:
 
   /// The class in its natural form.
   Class& made(ClassId c) {
-    if (classes_[c].node != absent) return classes_[c];
+    if (classes_[c].node) return classes_[c];
     const RowView r = row(c);
     if (r.op == ops().fold)
       fold(c, r);
@@ -293,7 +292,7 @@ private:
     else
       value(c, r);
     Class& k = classes_[c];
-    if (k.home != absent) {
+    if (k.home) {
       const bool same = e_.forms[k.home] == k.form;
       w_.name(k.node, k.home, same);
     }
@@ -474,14 +473,14 @@ private:
   Form space_of(ClassId c, const AxisSet& needed, const AxisSet& over, bool& kept) {
     const NodeId home = classes_[c].home;
     Form form;
-    if (home != absent)
+    if (home)
       form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], needed);
     else if (classes_[c].wanted != absent)
       form = filtered(t_.forms[classes_[c].wanted], needed);
-    if (home == absent) for_each_operand(row(c), [&](ClassId x) { join(form, x, needed); });
+    if (!home) for_each_operand(row(c), [&](ClassId x) { join(form, x, needed); });
     append_missing(form, needed);
     form = opened(cut(form, over), batches_);
-    kept = home != absent && form == t_.forms[e_.forms[home]];
+    kept = home && form == t_.forms[e_.forms[home]];
     return form;
   }
 

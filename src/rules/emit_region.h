@@ -43,7 +43,7 @@ Fragment emit(RegionTerms& terms, const Entered& entered, const Choice& choice,
 struct TermPair {
   ClassId of = 0;
   RowRef row;
-  NodeId chosen = 0, other = 0; ///< in the fragment
+  NodeId chosen, other; ///< in the fragment
 };
 
 /// Every term of every class, each over what is chosen for its operands: whether all unions hold.

@@ -368,7 +368,7 @@ private:
       payload.operands.push_back(out_.forms[in]);
       xs.push_back(class_of(in));
     }
-    if (node.kind == NodeKind::host || node.kind == NodeKind::custom) payload.unique = id + 1;
+    if (node.kind == NodeKind::host || node.kind == NodeKind::custom) payload.unique = id;
     if (kind(id) == TermKind::opaque) {
       payload.results = {out_.forms[id]};
       return add(t_.ops().opaque, {t_.payloads.id(payload), t_.vector(xs)}, t_.forms[out_.forms[id]].set());

@@ -9,7 +9,7 @@ namespace luminal::rules {
 /// Values that are asked for, and the nodes that may be looked into: others are leaves.
 struct RegionNodes {
   std::vector<NodeId> roots;
-  std::vector<bool> inside = {}; ///< by node; empty: all nodes
+  IdVector<NodeId, bool> inside = {}; ///< by node; empty: all nodes
 };
 
 /// Where the nodes of a region are in the e-graph.
@@ -18,10 +18,10 @@ struct Entered {
   std::vector<NodeId> nodes; ///< those that have terms, ascending
   std::vector<NodeId> roots;
   // by node; `absent` (egraph/types.h) of nodes without
-  std::vector<TermKind> kinds;
-  std::vector<ClassId> classes; ///< of folds, scans and other tuples: of sort F
-  std::vector<uint32_t> forms;  ///< RegionTerms::forms; of folds and scans: of their space
-  int renames = 0;              ///< views that only exist since two names could not be one
+  IdVector<NodeId, TermKind> kinds;
+  IdVector<NodeId, ClassId> classes; ///< of folds, scans and other tuples: of sort F
+  IdVector<NodeId, uint32_t> forms;  ///< RegionTerms::forms; of folds and scans: of their space
+  int renames = 0;                   ///< views that only exist since two names could not be one
 };
 
 /// Fails where the region has more than `most_axes` axes.

@@ -481,7 +481,7 @@ Info FactMaker::prefix(int component, Value monoid, Value number, Operands bodie
 Info FactMaker::opaque(int result, Value payload, Operands xs) const {
   const Payload& p = t_.payloads[payload];
   Info out = joined(xs);
-  out.fixed = out.fixed && p.unique == 0;
+  out.fixed = out.fixed && !p.unique;
   out.finite = false;
   out.axes = {};
   if (p.results[size_t(result)] != egraph::absent) out.axes = t_.forms[p.results[size_t(result)]].set();

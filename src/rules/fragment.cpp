@@ -11,8 +11,8 @@ using egraph::absent;
 namespace {
 
 /// The number of an equal node, or that of the new one.
-NodeId put_once(std::vector<Node>& nodes, NodeTable& table, Node node) {
-  const auto id = NodeId(nodes.size());
+NodeId put_once(IdVector<NodeId, Node>& nodes, IdTable<NodeId>& table, Node node) {
+  const NodeId id = nodes.end_id();
   if (node.kind != NodeKind::host &&
       node.kind != NodeKind::input) { // an effect happens as often as it stands
     const uint64_t hash = passes::quick_hash(node);
@@ -29,7 +29,7 @@ NodeId put_once(std::vector<Node>& nodes, NodeTable& table, Node node) {
 NodeId Fragment::put(Node node) { return put_once(nodes_, table_, std::move(node)); }
 
 NodeId Fragment::leaf(NodeId node) {
-  const auto [at, made] = leaves_.try_emplace(node, NodeId(nodes_.size()));
+  const auto [at, made] = leaves_.try_emplace(node, nodes_.end_id());
   if (made) {
     leaf_list_.emplace_back(at->second, node);
     nodes_.push_back({NodeKind::input, InputAttr{}, {}, (*function_)[node].types, {}, {}, {}});
@@ -38,11 +38,11 @@ NodeId Fragment::leaf(NodeId node) {
 }
 
 FunctionWriter::FunctionWriter(const Function& source)
-    : source_(source), place_(source.nodes.size(), absent), named_(source.nodes.size()) {
+    : source_(source), place_(source.nodes.size()), named_(source.nodes.size()) {
   out_.name = source.name;
   out_.nodes.reserve(source.nodes.size());
   for (const NodeId id : source.params) {
-    place_[id] = NodeId(out_.nodes.size());
+    place_[id] = out_.nodes.end_id();
     named_[id] = true;
     out_.params.push_back(place_[id]);
     out_.nodes.push_back(source[id]);
@@ -51,12 +51,13 @@ FunctionWriter::FunctionWriter(const Function& source)
 
 NodeId FunctionWriter::put(Node node) { return put_once(out_.nodes, table_, std::move(node)); }
 
-std::vector<NodeId> FunctionWriter::place(const Fragment& fragment, std::span<const NodeId> instance) {
+IdVector<NodeId, NodeId> FunctionWriter::place(const Fragment& fragment,
+                                               const IdVector<NodeId, NodeId>& instance) {
   const auto bound = [&](NodeId id) { return instance.empty() ? id : instance[id]; };
-  std::vector<NodeId> made(fragment.size(), absent);
+  IdVector<NodeId, NodeId> made(fragment.nodes().size());
   for (const auto& [leaf, node] : fragment.leaf_list_) made[leaf] = at(bound(node));
-  for (NodeId id = 0; id < fragment.size(); ++id) {
-    if (made[id] != absent) continue;
+  for (NodeId id : made.ids()) {
+    if (made[id]) continue;
     Node node = fragment[id];
     for (NodeId& in : node.inputs) in = made[in];
     made[id] = put(std::move(node));
@@ -87,14 +88,14 @@ void FunctionWriter::name(NodeId made, NodeId source, bool with_axes) {
 }
 
 NodeId FunctionWriter::at(NodeId source) {
-  if (place_[source] != absent) return place_[source];
+  if (place_[source]) return place_[source];
   std::vector<NodeId> stack{source}; // inputs before users
   while (!stack.empty()) {
     const NodeId id = stack.back();
-    if (place_[id] == absent) {
+    if (!place_[id]) {
       const size_t before = stack.size();
       for (const NodeId in : source_[id].inputs)
-        if (place_[in] == absent) stack.push_back(in);
+        if (!place_[in]) stack.push_back(in);
       if (stack.size() > before) continue;
       place_[id] = copy(id);
     }
@@ -112,20 +113,20 @@ NodeId FunctionWriter::copy(NodeId source) {
   return made;
 }
 
-Function FunctionWriter::finish(Partition* partition, std::vector<bool>* decided) {
+Function FunctionWriter::finish(Partition* partition, IdVector<NodeId, bool>* decided) {
   for (FunctionResult result : source_.results) {
     result.value = at(result.value);
     out_.results.push_back(std::move(result));
   }
-  std::vector<bool> needed(out_.nodes.size());
+  IdVector<NodeId, bool> needed(out_.nodes.size());
   for (const NodeId id : out_.params) needed[id] = true;
   for (const FunctionResult& r : out_.results) needed[r.value] = true;
-  for (NodeId id = NodeId(out_.nodes.size()); id-- > 0;)
+  for (NodeId id : out_.nodes.ids_down())
     if (needed[id])
       for (const NodeId in : out_.nodes[id].inputs) needed[in] = true;
-  std::vector<NodeId> number(out_.nodes.size(), absent);
-  NodeId next = 0;
-  for (NodeId id = 0; id < out_.nodes.size(); ++id) {
+  IdVector<NodeId, NodeId> number(out_.nodes.size());
+  NodeId next(0);
+  for (NodeId id : out_.nodes.ids()) {
     if (!needed[id]) continue;
     for (NodeId& in : out_.nodes[id].inputs) in = number[in];
     number[id] = next;
@@ -133,17 +134,17 @@ Function FunctionWriter::finish(Partition* partition, std::vector<bool>* decided
     ++next;
   }
   if (decided) {
-    decided->assign(next, false);
-    for (NodeId id = 0; id < decided_.size(); ++id)
-      if (decided_[id] && number[id] != absent) (*decided)[number[id]] = true;
+    decided->assign(next.index(), false);
+    for (NodeId id : decided_.ids())
+      if (decided_[id] && number[id]) (*decided)[number[id]] = true;
   }
-  out_.nodes.resize(next);
+  out_.nodes.resize(next.index());
   for (FunctionResult& r : out_.results) r.value = number[r.value];
   if (partition)
     for (const auto& kernel : kernels_) {
       std::vector<NodeId> values;
       for (const NodeId value : kernel)
-        if (number[value] != absent) values.push_back(number[value]);
+        if (number[value]) values.push_back(number[value]);
       std::ranges::sort(values);
       values.erase(std::ranges::unique(values).begin(), values.end());
       if (!values.empty()) partition->kernels.push_back(std::move(values));

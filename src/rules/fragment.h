@@ -1,7 +1,7 @@
 // rules/fragment.h -- what a region became: nodes over its leaves, to be put in the place of each
 // region of the same structure.
 #pragma once
-#include "ir/node_table.h"
+#include "ir/id_table.h"
 #include "ir/partition.h"
 #include "rules/classify.h"
 #include <unordered_map>
@@ -15,7 +15,7 @@ public:
   explicit Fragment(const Function& function) : function_(&function) {}
 
   const Node& operator[](NodeId id) const { return nodes_[id]; }
-  size_t size() const { return nodes_.size(); }
+  const IdVector<NodeId, Node>& nodes() const { return nodes_; }
   NodeId put(Node node);
   NodeId leaf(NodeId node);
   /// The made node comes from a node of the function: it gets its name and origin.
@@ -35,7 +35,7 @@ private:
     bool with_axes;
   };
   const Function* function_;
-  std::vector<Node> nodes_; // a leaf: of kind input, without attributes
+  IdVector<NodeId, Node> nodes_; // a leaf: of kind input, without attributes
   std::unordered_map<NodeId, NodeId> leaves_;
   std::vector<std::pair<NodeId, NodeId>> leaf_list_; // made, node
   std::vector<Name> names_;
@@ -43,23 +43,23 @@ private:
   std::vector<std::vector<NodeId>> kernels_;
   bool decided_ = false;
   std::vector<NodeId> open_;
-  NodeTable table_;
+  IdTable<NodeId> table_;
 };
 
 /// Puts down the nodes of a function that is made from another one.
 class FunctionWriter {
 public:
   explicit FunctionWriter(const Function& source);
-  /// `instance`: by node of the region that was entered; empty: this very region.
+  /// What stands for each node of the source in the place of an instance; empty: the region itself.
   /// Returns where the nodes of the fragment stand now.
-  std::vector<NodeId> place(const Fragment& fragment, std::span<const NodeId> instance = {});
+  IdVector<NodeId, NodeId> place(const Fragment& fragment, const IdVector<NodeId, NodeId>& instance = {});
   /// One result more.
   void result(std::string name, NodeId placed) { out_.results.push_back({std::move(name), placed, {}, {}}); }
   /// What stands for a node of the source: what was placed, else the node as it is with what it needs.
   NodeId at(NodeId source);
   /// With the results of the source; what no result needs is gone. `partition`: the kernels of all
   /// fragments, those whose values are needed. `decided`: by node, whether these kernels decide.
-  Function finish(Partition* partition = nullptr, std::vector<bool>* decided = nullptr);
+  Function finish(Partition* partition = nullptr, IdVector<NodeId, bool>* decided = nullptr);
 
 private:
   NodeId put(Node node);
@@ -67,11 +67,11 @@ private:
   void name(NodeId made, NodeId source, bool with_axes);
   const Function& source_;
   Function out_;
-  NodeTable table_;
-  std::vector<NodeId> place_; // by node of the source
-  std::vector<bool> named_;   // by node of the source: a name is given once
+  IdTable<NodeId> table_;
+  IdVector<NodeId, NodeId> place_; // by node of the source
+  IdVector<NodeId, bool> named_;   // by node of the source: a name is given once
   std::vector<std::vector<NodeId>> kernels_;
-  std::vector<bool> decided_; // by node
+  IdVector<NodeId, bool> decided_; // by node
 };
 
 } // namespace luminal::rules

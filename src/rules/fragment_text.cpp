@@ -29,34 +29,33 @@ struct FragmentText {
 
   std::optional<std::string> write() const {
     const size_t count = fragment.nodes_.size();
-    std::vector<bool> needed(count);
+    IdVector<NodeId, bool> needed(count);
     for (const auto& [node, made] : fragment.roots_) needed[made] = true;
-    for (NodeId id = NodeId(count); id-- > 0;)
+    for (NodeId id : needed.ids_down())
       if (needed[id])
         for (const NodeId in : fragment.nodes_[id].inputs) needed[in] = true;
     Module terms{module.symbols, module.assumptions, {}};
     Function& f = terms.functions.emplace_back();
     f.name = "fragment";
-    std::vector<NodeId> number(count, absent);
+    IdVector<NodeId, NodeId> number(count);
     std::vector<NodeId> leaves;
     for (const auto& [made, node] : fragment.leaf_list_) {
       if (!needed[made]) continue;
       const Node& leaf = fragment.nodes_[made];
       if (leaf.types.size() != 1) return {};
-      number[made] = NodeId(f.nodes.size());
+      number[made] = f.nodes.end_id();
       const std::string name = fmt::format("l{}", f.nodes.size());
       f.params.push_back(number[made]);
       f.nodes.push_back(
           {NodeKind::input, InputAttr{name, Role::argument, leaf.type()}, {}, leaf.types, {}, {}, {}});
       leaves.push_back(node);
     }
-    for (NodeId id = 0; id < count; ++id) {
-      if (!needed[id] || number[id] != absent) continue;
+    for (NodeId id : number.ids()) {
+      if (!needed[id] || number[id]) continue;
       Node node = fragment.nodes_[id];
       for (NodeId& in : node.inputs) in = number[in];
       node.name.clear();
-      number[id] = NodeId(f.nodes.size());
-      f.nodes.push_back(std::move(node));
+      number[id] = f.nodes.add(std::move(node));
     }
     std::string lines = fmt::format("leaves {}\n", fmt::join(leaves, " "));
     for (size_t k = 0; k < fragment.roots_.size(); ++k) {
@@ -101,20 +100,19 @@ struct FragmentText {
         terms.assumptions != module.assumptions || !verify(terms).empty())
       return {};
     const Function& f = terms.entry();
-    std::vector<NodeId> made(f.nodes.size(), absent);
+    IdVector<NodeId, NodeId> made(f.nodes.size());
     std::set<NodeId> given;
     size_t next_root = 0;
     bool nodes_there = false;
     const auto put_nodes = [&](const std::vector<NodeId>& leaves) {
       if (nodes_there || leaves.size() != f.params.size()) return false;
       for (size_t k = 0; k < leaves.size(); ++k) {
-        if (leaves[k] >= function.nodes.size() ||
-            !same_types(f[f.params[k]].types, function[leaves[k]].types))
+        if (!function.nodes.has(leaves[k]) || !same_types(f[f.params[k]].types, function[leaves[k]].types))
           return false;
         made[f.params[k]] = out.leaf(leaves[k]);
       }
-      for (NodeId id = 0; id < f.nodes.size(); ++id) {
-        if (made[id] != absent) continue;
+      for (NodeId id : f.nodes.ids()) {
+        if (made[id]) continue;
         Node node = f[id];
         if (node.kind == NodeKind::input) return false;
         node.name.clear();
@@ -134,17 +132,17 @@ struct FragmentText {
         continue;
       }
       if (!nodes_there) return {};
-      const auto is_made = [&](NodeId id) { return id < made.size(); };
+      const auto is_made = [&](NodeId id) { return made.has(id); };
       if (word == "root") {
-        if (numbers.size() != 1 || next_root == f.results.size() || numbers[0] >= function.nodes.size())
+        if (numbers.size() != 1 || next_root == f.results.size() || !function.nodes.has(numbers[0]))
           return {};
         const NodeId value = f.results[next_root++].value;
         if (!same_types(f[value].types, function[numbers[0]].types)) return {};
         out.root(numbers[0], made[value]);
         given.insert(numbers[0]);
       } else if (word == "name") {
-        if (numbers.size() != 3 || !is_made(numbers[0]) || numbers[1] >= function.nodes.size()) return {};
-        out.name(made[numbers[0]], numbers[1], numbers[2] != 0);
+        if (numbers.size() != 3 || !is_made(numbers[0]) || !function.nodes.has(numbers[1])) return {};
+        out.name(made[numbers[0]], numbers[1], numbers[2] != NodeId(0));
       } else if (word == "kernel" || word == "open") {
         if (numbers.empty() || !std::ranges::all_of(numbers, is_made)) return {};
         for (NodeId& id : numbers) id = made[id];
@@ -170,10 +168,10 @@ private:
   static bool read_numbers(std::string_view text, std::vector<NodeId>& out) {
     for (const std::string_view part : split(text, ' ')) {
       if (part.empty()) continue;
-      NodeId number = 0;
+      uint32_t number = 0;
       const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), number);
       if (error != std::errc() || rest != part.data() + part.size()) return false;
-      out.push_back(number);
+      out.push_back(NodeId(number));
     }
     return true;
   }

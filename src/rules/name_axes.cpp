@@ -142,7 +142,7 @@ Form NamedDimensions::form(NodeId node, size_t rank) const {
 
 class AxisNamer {
 public:
-  AxisNamer(const Function& f, std::span<const NodeId> nodes, std::span<const TermKind> kinds)
+  AxisNamer(const Function& f, std::span<const NodeId> nodes, const IdVector<NodeId, TermKind>& kinds)
       : f_(f), nodes_(nodes), kinds_(kinds) {}
 
   std::optional<NamedDimensions> run(AxisTable& axes) {
@@ -363,8 +363,8 @@ private:
 
   const Function& f_;
   std::span<const NodeId> nodes_;
-  std::span<const TermKind> kinds_;
-  std::vector<uint32_t> first_; // by node
+  const IdVector<NodeId, TermKind>& kinds_;
+  IdVector<NodeId, uint32_t> first_; // by node
   std::vector<Dimension> dims_;
   std::vector<Edge> edges_;
   std::deque<uint32_t> changed_;
@@ -375,7 +375,7 @@ private:
 };
 
 std::optional<NamedDimensions> name_axes(const Function& function, std::span<const NodeId> nodes,
-                                         std::span<const TermKind> kinds, AxisTable& axes) {
+                                         const IdVector<NodeId, TermKind>& kinds, AxisTable& axes) {
   return AxisNamer(function, nodes, kinds).run(axes);
 }
 

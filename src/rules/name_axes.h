@@ -23,14 +23,14 @@ public:
 
 private:
   friend class AxisNamer;
-  std::vector<uint32_t> first_; // by node: its first dimension
-  std::vector<uint32_t> ends_;  // by dimension: where its axes begin in `axes_`
+  IdVector<NodeId, uint32_t> first_; // by node: its first dimension
+  std::vector<uint32_t> ends_;       // by dimension: where its axes begin in `axes_`
   std::vector<AxisId> axes_;
 };
 
 /// Nothing where the region would have more than `most_axes`. `nodes`: ascending; kinds: by node.
 std::optional<NamedDimensions> name_axes(const Function& function, std::span<const NodeId> nodes,
-                                         std::span<const TermKind> kinds, AxisTable& axes);
+                                         const IdVector<NodeId, TermKind>& kinds, AxisTable& axes);
 
 /// The dimensions of a node that have names: of its value, or the space of a fold or scan.
 const Shape& named_shape(const Node& node, TermKind kind);

@@ -11,7 +11,7 @@ using egraph::Value;
 
 /// What a region reads.
 struct Leaf {
-  NodeId node = 0;
+  NodeId node;
   bool fixed = false; ///< known when the program is loaded
   Form form;
   DType dtype = DType::f32;
@@ -55,7 +55,7 @@ struct Payload {
   Attr attr;
   std::vector<TensorType> types = {};
   std::vector<uint32_t> operands = {}, results = {};
-  NodeId unique = 0; ///< of what must not be merged (effects): its node; else 0
+  NodeId unique = {}; ///< of what must not be merged (effects): its node
   bool operator==(const Payload&) const = default;
   uint64_t hash() const;
 };

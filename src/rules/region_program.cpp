@@ -20,14 +20,14 @@ constexpr std::string_view first_line = "; A region of terms", text_mark = ";| "
 struct Head {
   Module module;
   egraph::NumericClass numeric = egraph::NumericClass::range;
-  std::vector<NodeId> roots, kinds, fixed;
+  std::vector<uint32_t> roots, kinds, fixed;
 };
 
 /// The module as its text has it: nodes have the numbers that the parser gives them.
 Head head_of(const RegionTerms& terms, const Entered& entered) {
   const Function& f = entered.flat->function;
   Module named{entered.flat->module.symbols, entered.flat->module.assumptions, {f}};
-  for (NodeId id = 0; id < f.nodes.size(); ++id) {
+  for (NodeId id : f.nodes.ids()) {
     Node& node = named.functions[0].nodes[id];
     node.axis_names.clear();
     node.name = fmt::format("n{}", id);
@@ -40,14 +40,14 @@ Head head_of(const RegionTerms& terms, const Entered& entered) {
     throw Error(fmt::format("the region alone is not a program: {}", error.what()));
   }
   const Function& read = out.module.entry();
-  std::vector<NodeId> number(f.nodes.size(), egraph::absent);
-  for (NodeId id = 0; id < read.nodes.size(); ++id) {
+  IdVector<NodeId, NodeId> number(f.nodes.size());
+  for (NodeId id : read.nodes.ids()) {
     const auto from = NodeId(std::stoul(read[id].name.substr(1)));
     number[from] = id;
-    out.kinds.push_back(NodeId(entered.flat->kinds[from]));
+    out.kinds.push_back(uint32_t(entered.flat->kinds[from]));
     out.fixed.push_back(entered.flat->fixed[from]);
   }
-  for (const NodeId root : entered.roots) out.roots.push_back(number[root]);
+  for (const NodeId root : entered.roots) out.roots.push_back(uint32_t(number[root].index()));
   return out;
 }
 
@@ -58,17 +58,17 @@ std::string text_of(const Head& head) {
   for (const std::string_view line : split(terms, '\n'))
     if (!line.empty()) out += fmt::format("{}{}\n", text_mark, line);
   out += fmt::format("{}class {}\n", note_mark, to_string(head.numeric));
-  const std::pair<const char*, const std::vector<NodeId>*> lists[] = {
+  const std::pair<const char*, const std::vector<uint32_t>*> lists[] = {
       {"roots", &head.roots}, {"kinds", &head.kinds}, {"fixed", &head.fixed}};
   for (const auto& [name, list] : lists)
     out += fmt::format("{}{} {}\n", note_mark, name, fmt::join(*list, " "));
   return out;
 }
 
-std::vector<NodeId> numbers_of(std::string_view line, size_t count, NodeId most, std::string_view what) {
-  std::vector<NodeId> out;
+std::vector<uint32_t> numbers_of(std::string_view line, size_t count, size_t most, std::string_view what) {
+  std::vector<uint32_t> out;
   for (const std::string_view word : split(line, ' ')) {
-    NodeId n = 0;
+    uint32_t n = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
     if (error != std::errc() || end != word.data() + word.size() || n >= most)
       throw Error(fmt::format("the head of a region's program: {} '{}' is not a number below {}", what,
@@ -94,8 +94,8 @@ Head read_head(std::string_view text) {
   for (const std::string_view note : notes) {
     const size_t space = std::min(note.find(' '), note.size());
     const std::string_view word = note.substr(0, space), rest = note.substr(std::min(space + 1, note.size()));
-    if (word == "roots") out.roots = numbers_of(rest, 0, NodeId(nodes), word);
-    if (word == "kinds") out.kinds = numbers_of(rest, nodes, NodeId(term_kinds), word);
+    if (word == "roots") out.roots = numbers_of(rest, 0, nodes, word);
+    if (word == "kinds") out.kinds = numbers_of(rest, nodes, term_kinds, word);
     if (word == "fixed") out.fixed = numbers_of(rest, nodes, 2, word);
     if (word == "class") {
       const auto classes = {egraph::NumericClass::exact, egraph::NumericClass::reassociate,
@@ -113,11 +113,13 @@ Head read_head(std::string_view text) {
 
 /// Enters the region of the head.
 Entered enter_head(RegionTerms& terms, const Head& head, FlatFunction& flat) {
-  for (size_t id = 0; id < head.kinds.size(); ++id) {
-    flat.kinds[id] = TermKind(head.kinds[id]);
-    flat.fixed[id] = head.fixed[id] != 0;
+  for (const NodeId id : flat.kinds.ids()) {
+    flat.kinds[id] = TermKind(head.kinds[id.index()]);
+    flat.fixed[id] = head.fixed[id.index()] != 0;
   }
-  auto entered = enter(terms, flat, {head.roots, {}});
+  std::vector<NodeId> roots;
+  for (const uint32_t root : head.roots) roots.push_back(NodeId(root));
+  auto entered = enter(terms, flat, {std::move(roots), {}});
   if (!entered) throw Error(entered.error());
   return std::move(*entered);
 }

@@ -16,10 +16,9 @@ LUMINAL_EMBEDDED(rule_files)
 namespace luminal::rules {
 namespace {
 
-using egraph::NodeId;
-using egraph::NodeKind;
 using egraph::NumericClass;
 using egraph::Syntax;
+using TextNode = egraph::NodeId; // of a program's text
 
 constexpr std::array class_words{":exact", ":reassoc", ":range", ":approx"};
 /// Rulesets that saturate() runs.
@@ -29,7 +28,7 @@ const std::vector<std::string_view> phases{"facts",  "scalar",  "factor", "excha
 bool is_rule(std::string_view head) { return contains(std::array{"rule", "rewrite", "birewrite"}, head); }
 
 /// The value of an option of a rule: nothing where it is not given, the option itself where it has none.
-std::optional<NodeId> option_of(const Syntax& syntax, NodeId command, std::string_view name) {
+std::optional<TextNode> option_of(const Syntax& syntax, TextNode command, std::string_view name) {
   const auto items = syntax.children(command);
   for (size_t k = 1; k < items.size(); ++k)
     if (syntax.is_symbol(items[k]) && syntax.text(syntax[items[k]].symbol) == name)
@@ -37,23 +36,24 @@ std::optional<NodeId> option_of(const Syntax& syntax, NodeId command, std::strin
   return {};
 }
 
-std::string_view word(const Syntax& syntax, NodeId node) {
-  const NodeKind kind = syntax[node].kind;
-  return kind == NodeKind::symbol || kind == NodeKind::string ? syntax.text(syntax[node].symbol)
-                                                              : std::string_view();
+std::string_view word(const Syntax& syntax, TextNode node) {
+  const egraph::NodeKind kind = syntax[node].kind;
+  return kind == egraph::NodeKind::symbol || kind == egraph::NodeKind::string
+             ? syntax.text(syntax[node].symbol)
+             : std::string_view();
 }
 
-std::string_view phase_of(const Syntax& syntax, NodeId command) {
+std::string_view phase_of(const Syntax& syntax, TextNode command) {
   auto phase = option_of(syntax, command, ":ruleset");
   if (!phase) phase = option_of(syntax, command, ":phase");
   return phase ? word(syntax, *phase) : std::string_view();
 }
 
 /// Premises of a rule, and conditions of a rewrite.
-std::vector<NodeId> facts_of(const Syntax& syntax, NodeId command) {
-  std::vector<NodeId> out;
-  const auto add = [&](NodeId list) {
-    for (const NodeId fact : syntax.children(list)) out.push_back(fact);
+std::vector<TextNode> facts_of(const Syntax& syntax, TextNode command) {
+  std::vector<TextNode> out;
+  const auto add = [&](TextNode list) {
+    for (const TextNode fact : syntax.children(list)) out.push_back(fact);
   };
   if (syntax.head(command) == "rule") add(syntax.children(command)[1]);
   for (const char* option : {":when", ":guard"})
@@ -61,25 +61,25 @@ std::vector<NodeId> facts_of(const Syntax& syntax, NodeId command) {
   return out;
 }
 
-bool joins(const Syntax& syntax, NodeId command) {
+bool joins(const Syntax& syntax, TextNode command) {
   if (syntax.head(command) != "rule") return true;
   return std::ranges::any_of(syntax.children(syntax.children(command)[2]),
-                             [&](NodeId action) { return syntax.head(action) == "union"; });
+                             [&](TextNode action) { return syntax.head(action) == "union"; });
 }
 
-size_t line_of(const Syntax& syntax, NodeId node) {
+size_t line_of(const Syntax& syntax, TextNode node) {
   const std::string place = syntax.place(syntax.span(node)); // file:line:column
   const size_t column = place.rfind(':'), line = place.rfind(':', column - 1);
   return std::stoul(place.substr(line + 1, column - line - 1));
 }
 
-std::string place_of(const Syntax& syntax, NodeId node) {
+std::string place_of(const Syntax& syntax, TextNode node) {
   const std::string place = syntax.place(syntax.span(node));
   return place.substr(0, place.rfind(':'));
 }
 
 /// On one line where there is room, else what is matched, what is done and the options on lines of their own.
-std::string text_of(const Syntax& syntax, NodeId command) {
+std::string text_of(const Syntax& syntax, TextNode command) {
   constexpr size_t columns = 100;
   std::string out = syntax.print(command);
   if (out.size() <= columns) return out + "\n";
@@ -103,7 +103,7 @@ std::set<std::string_view> guards_of(const egraph::EGraph& graph, const egraph::
 /// What a user's file may hold. `taken`: names of rules so far.
 void check_rule_file(const RuleFile& file, std::set<std::string>& taken) {
   Syntax syntax;
-  for (const NodeId command : expand_foreach(syntax, syntax.parse(file.name, file.text))) {
+  for (const TextNode command : expand_foreach(syntax, syntax.parse(file.name, file.text))) {
     const std::string_view head = syntax.head(command);
     if (contains(std::array{"relation", "function"}, head)) continue;
     if (!is_rule(head))
@@ -136,7 +136,7 @@ std::vector<RuleEntry> rule_entries(RegionTerms& terms) {
   std::vector<RuleEntry> out;
   Syntax syntax;
   for (const auto& [file, text] : terms.texts()) {
-    for (const NodeId command : expand_foreach(syntax, syntax.parse(file, text))) {
+    for (const TextNode command : expand_foreach(syntax, syntax.parse(file, text))) {
       if (!is_rule(syntax.head(command))) continue;
       const int ways = syntax.head(command) == "birewrite" ? 2 : 1;
       for (int way = 0; way < ways; ++way) {
@@ -148,7 +148,7 @@ std::vector<RuleEntry> rule_entries(RegionTerms& terms) {
         e.numeric = rule.numeric;
         e.phase = phase_of(syntax, command);
         const auto guards = guards_of(graph, rule);
-        for (const NodeId fact : facts_of(syntax, command))
+        for (const TextNode fact : facts_of(syntax, command))
           if (guards.contains(syntax.head(fact))) e.guards.push_back(syntax.print(fact));
         e.file = file;
         e.line = line_of(syntax, command);
@@ -186,11 +186,11 @@ void check_rule_files(const std::vector<RuleFile>& files) {
 namespace {
 
 /// The node without facts whose heads are names.
-NodeId stripped(Syntax& syntax, NodeId node, const std::vector<std::string_view>& names) {
+TextNode stripped(Syntax& syntax, TextNode node, const std::vector<std::string_view>& names) {
   if (!syntax.is_list(node)) return node;
-  const std::vector<NodeId> items(syntax.children(node).begin(), syntax.children(node).end());
-  std::vector<NodeId> kept;
-  for (const NodeId item : items)
+  const std::vector<TextNode> items(syntax.children(node).begin(), syntax.children(node).end());
+  std::vector<TextNode> kept;
+  for (const TextNode item : items)
     if (!contains(names, syntax.head(item))) kept.push_back(stripped(syntax, item, names));
   return syntax.make_list(kept, node);
 }
@@ -200,14 +200,14 @@ NodeId stripped(Syntax& syntax, NodeId node, const std::vector<std::string_view>
 std::string parked_rules(const std::string& text, const std::string& file,
                          const std::vector<std::string>& names, std::vector<bool>& found) {
   Syntax syntax;
-  std::vector<NodeId> commands = expand_foreach(syntax, syntax.parse(file, text));
-  for (NodeId& command : commands) {
+  std::vector<TextNode> commands = expand_foreach(syntax, syntax.parse(file, text));
+  for (TextNode& command : commands) {
     const auto name = is_rule(syntax.head(command)) ? option_of(syntax, command, ":name") : std::nullopt;
     if (!name) continue;
     const auto at = std::ranges::find(names, word(syntax, *name));
     if (at == names.end()) continue;
     for (size_t k = 0; k < names.size(); ++k) found[k] = found[k] || names[k] == *at;
-    std::vector<NodeId> items(syntax.children(command).begin(), syntax.children(command).end());
+    std::vector<TextNode> items(syntax.children(command).begin(), syntax.children(command).end());
     for (size_t k = 0; k + 1 < items.size(); ++k)
       if (const auto option = word(syntax, items[k]); option == ":ruleset" || option == ":phase")
         items[k + 1] = syntax.make_atom(syntax.symbols().intern("parked"), items[k + 1]);
@@ -219,8 +219,8 @@ std::string parked_rules(const std::string& text, const std::string& file,
 std::string without_guards(const std::string& text, const std::string& file,
                            const std::vector<std::string_view>& names) {
   Syntax syntax;
-  std::vector<NodeId> out;
-  for (const NodeId command : syntax.parse(file, text)) out.push_back(stripped(syntax, command, names));
+  std::vector<TextNode> out;
+  for (const TextNode command : syntax.parse(file, text)) out.push_back(stripped(syntax, command, names));
   return syntax.print_program(out);
 }
 

@@ -9,7 +9,7 @@ namespace luminal::rules {
 
 /// A value with some of the axes of a case, in ascending order.
 struct Part {
-  NodeId node = 0;
+  NodeId node;
   unsigned axes = 0; // bits
 };
 

@@ -8,7 +8,7 @@ namespace {
 std::optional<Fragment> fragment_of(RegionTerms& terms, const FlatFunction& flat,
                                     const FunctionRegion& region, const ChooseTerms& choose,
                                     const EmitOptions& options) {
-  RegionNodes nodes{region.roots, std::vector<bool>(flat.function.nodes.size())};
+  RegionNodes nodes{region.roots, IdVector<NodeId, bool>(flat.function.nodes.size())};
   for (const NodeId id : region.nodes) nodes.inside[id] = true;
   const auto entered = enter(terms, flat, nodes);
   if (!entered) return {};
@@ -22,7 +22,7 @@ Function through_regions(RegionTerms& terms, const FlatFunction& flat, const Reg
                          const EmitOptions& options) {
   FunctionWriter writer(flat.function);
   std::map<size_t, std::optional<Fragment>> fragments;
-  std::vector<NodeId> instance(flat.function.nodes.size());
+  IdVector<NodeId, NodeId> instance(flat.function.nodes.size());
   size_t refused = 0;
   for (const FunctionRegion& region : regions.regions) {
     const auto [at, made] = fragments.try_emplace(region.kind);

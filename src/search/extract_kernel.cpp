@@ -90,7 +90,7 @@ private:
     }
     part_.name = "kernel";
     for (const NodeId id : needed) {
-      const NodeId copy = NodeId(part_.nodes.size());
+      const NodeId copy = part_.nodes.end_id();
       new_[id] = copy;
       Node node = f_[id];
       node.name.clear();
@@ -136,7 +136,7 @@ private:
   Result<std::vector<Expr>> safe_conditions(const Module& module, const Ranges& ranges) const {
     std::vector<Expr> conditions, all = module.assumptions;
     const Function part = with_ranges(module.entry(), ranges);
-    for (NodeId id = 0; id < part.nodes.size(); id++) {
+    for (NodeId id : part.nodes.ids()) {
       for (const AccessCheck& check : access_checks(module, {}, part, id)) {
         if (check.enough.is_constant(0))
           return Failure{fmt::format("it is checked when it runs: {}", check.text)};

@@ -129,8 +129,7 @@ Workload workload_of(const KernelProblem& problem, const kernel::Cone& cone,
                                                                 : kernel::Access::inout;
     if (argument.access != kernel::Access::out) {
       const NodeId id = value.role == kernel::ValueRole::inout ? value.base : value.origin;
-      if (id >= NodeId(entry.nodes.size()))
-        throw Error(fmt::format("{}: not of the module's entry", value.name));
+      if (!entry.nodes.has(id)) throw Error(fmt::format("{}: not of the module's entry", value.name));
       const Node& node = entry[id];
       if (const auto* constant = std::get_if<ConstantAttr>(&node.attr))
         argument.content = *constant->data;

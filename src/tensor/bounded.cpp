@@ -32,7 +32,7 @@ Tensor scatter_line(std::string_view op, const Tensor& base, const Tensor& value
     scatter.op = how;
     scatter.unique = distinct;
     scatter.holes.push_back({.input = 2, .axes = {0}, .range = range, .policy = OutOfRange::fill});
-    return b.add(scatter, {base.id(), values.id(), places.id()}, {}, where);
+    return b.add(scatter, {node_id(base), node_id(values), node_id(places)}, {}, where);
   });
 }
 
@@ -66,7 +66,7 @@ Bounded nonzero(const Tensor& x, int64_t capacity, int64_t fill, Where where) {
   if (shape.empty()) return {number_of("nonzero", x.graph(), DType::i64, 0, {capacity, 0}, where), count};
   Tensor rows = build("nonzero", x.graph(), where, [&](FunctionBuilder& b) {
     const Shape table{capacity, int64_t(shape.size())};
-    NodeId wide = b.view(flat.id(), table, {axis_symbol(0, table[0])});
+    NodeId wide = b.view(node_id(flat), table, {axis_symbol(0, table[0])});
     // The coordinate along axis d: flat // (extents behind d) % (extent of d).
     NodeId coordinate = wide;
     for (size_t d = shape.size(); d-- > 0;) {
@@ -106,7 +106,7 @@ Unique unique(const Tensor& x, int64_t capacity, Where where) {
   const Expr extent = type_of(line).shape[0];
   Tensor before = build("unique", x.graph(), where, [&](FunctionBuilder& b) {
     const Expr i = axis_symbol(0, extent);
-    return b.view(sorted.id(), {extent}, {larger(i - 1, 0)});
+    return b.view(node_id(sorted), {extent}, {larger(i - 1, 0)});
   });
   Tensor is_begin = build("unique", x.graph(), where, [&](FunctionBuilder& b) {
     return b.iota({extent}, eq(axis_symbol(0, extent), 0), DType::boolean);
@@ -131,7 +131,7 @@ Unique unique(const Tensor& x, int64_t capacity, Where where) {
         scatter.unique = true;
         scatter.holes.push_back({.input = 2, .axes = {0}, .range = range, .policy = OutOfRange::clamp});
         NodeId base = b.view(b.constant(DType::i64, 0), {extent}, {});
-        return b.add(scatter, {base, group.id(), order.id()}, {}, where);
+        return b.add(scatter, {base, node_id(group), node_id(order)}, {}, where);
       }).reshape(x.shape(), where);
   return result;
 }
@@ -173,7 +173,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
   Tensor place = number_of("searchsorted", x.graph(), DType::i64, 0, wanted, where);
   for (int64_t step = most == 0 ? 0 : int64_t(std::bit_floor(uint64_t(most))); step > 0; step /= 2) {
     place = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {
-      NodeId next = b.map(Op::add, {place.id(), integer(b, DType::i64, step, wanted)});
+      NodeId next = b.map(Op::add, {node_id(place), integer(b, DType::i64, step, wanted)});
       const Interval range{0, most};
       ViewAttr view; // element next - 1
       view.shape = wanted;
@@ -186,12 +186,12 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
       view.map.push_back(at - 1);
       view.predicate = logical_and(ge(at, 1), le(at, extent)); // nothing is read of a line without elements
       view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
-      NodeId element = b.add(view, {table.id(), next}, {}, where);
+      NodeId element = b.add(view, {node_id(table), next}, {}, where);
       // a < v, or not v < a
-      NodeId comes =
-          right ? b.map(Op::bit_not, {b.map(Op::lt, {x.id(), element})}) : b.map(Op::lt, {element, x.id()});
+      NodeId comes = right ? b.map(Op::bit_not, {b.map(Op::lt, {node_id(x), element})})
+                           : b.map(Op::lt, {element, node_id(x)});
       NodeId there = b.map(Op::le, {next, b.iota(wanted, extent, DType::i64)});
-      return b.map(Op::select, {b.map(Op::bit_and, {there, comes}), next, place.id()});
+      return b.map(Op::select, {b.map(Op::bit_and, {there, comes}), next, node_id(place)});
     });
   }
   return place;

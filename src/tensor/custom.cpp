@@ -42,7 +42,7 @@ std::vector<NodeId> ids_of(std::string_view op, const std::shared_ptr<GraphState
   std::vector<NodeId> ids;
   for (const Tensor& tensor : tensors) {
     check_graph(op, graph, tensor, where);
-    ids.push_back(tensor.id());
+    ids.push_back(node_id(tensor));
   }
   return ids;
 }
@@ -145,7 +145,7 @@ Tensor apply_operation(const std::string& operation, const std::vector<Tensor>& 
     throw Error(operation, fmt::format("takes integers or bool, not {}", to_string(dtype)), where);
   std::vector<NodeId> inputs;
   for (const Tensor& t : operands)
-    inputs.push_back(broadcast_to(operation, t.cast(dtype, where), shape, where).id());
+    inputs.push_back(node_id(broadcast_to(operation, t.cast(dtype, where), shape, where)));
   return build(operation, graph, where,
                [&](FunctionBuilder& b) { return b.add(MapAttr{Op::add, operation}, inputs, {}, where); });
 }
@@ -184,11 +184,11 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
                 where);
   const auto graph = graph_of("host_call", {&inputs[0]}, where);
   const auto ids = ids_of("host_call", graph, inputs, where);
-  const NodeId node = build("host_call", graph, where, [&](FunctionBuilder& b) {
-                        const NodeId made = b.add(HostAttr{name, "", types_of(outputs)}, ids, {}, where);
-                        b.origin(made, "host_call" + maker_text(*graph, where));
-                        return made;
-                      }).id();
+  const NodeId node = node_id(build("host_call", graph, where, [&](FunctionBuilder& b) {
+    const NodeId made = b.add(HostAttr{name, "", types_of(outputs)}, ids, {}, where);
+    b.origin(made, "host_call" + maker_text(*graph, where));
+    return made;
+  }));
   return results_of("host_call", graph, node, outputs.size(), where);
 }
 
@@ -212,11 +212,11 @@ std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, cons
   attr.grid.push_back(to_expr(kernel.shared_bytes));
   for (Dim integer : kernel.integers) attr.grid.push_back(to_expr(integer));
   attr.results = types_of(kernel.outputs);
-  const NodeId node = build("custom_kernel", state, where, [&](FunctionBuilder& b) {
-                        const NodeId made = b.add(attr, ids, {}, where);
-                        b.origin(made, "custom_kernel" + maker_text(*state, where));
-                        return made;
-                      }).id();
+  const NodeId node = node_id(build("custom_kernel", state, where, [&](FunctionBuilder& b) {
+    const NodeId made = b.add(attr, ids, {}, where);
+    b.origin(made, "custom_kernel" + maker_text(*state, where));
+    return made;
+  }));
   return results_of("custom_kernel", state, node, kernel.outputs.size(), where);
 }
 

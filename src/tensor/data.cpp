@@ -84,7 +84,7 @@ std::string described(const GraphState& graph, NodeId id) {
   return name.empty() ? type : fmt::format("{} ({})", name, type);
 }
 
-const InputAttr& input_attr(const GraphState& graph, uint32_t id, std::string_view op, Where where) {
+const InputAttr& input_attr(const GraphState& graph, NodeId id, std::string_view op, Where where) {
   const Node& node = graph.builder[id];
   if (node.kind != NodeKind::input)
     throw Error(op, "data can only be given to a tensor made by tensor, weight or state", where);
@@ -159,21 +159,21 @@ void check_ragged(const HostValues& values, std::string_view op, Where where) {
 
 void Tensor::set(const HostValues& values, Where where) {
   graph_of("set", {this}, where);
-  input_attr(*graph_, id_, "set", where);
+  input_attr(*graph_, node_id(*this), "set", where);
   check_ragged(values, "set", where);
   const Shape& shape = type_of(*this).shape;
   if (values.shape().size() > 1)
-    check_extents(*graph_, id_, values.shape(), "set", where);
+    check_extents(*graph_, node_id(*this), values.shape(), "set", where);
   else if (is_fixed(shape) && values.count() != elements(present_shape("set", *graph_, shape, where)))
     throw Error("set",
                 fmt::format("{} is {}, {} elements; {} were given",
-                            std::get<InputAttr>(graph_->builder[id_].attr).name,
+                            std::get<InputAttr>(graph_->builder[node_id(*this)].attr).name,
                             luminal::to_string(type_of(*this)),
                             elements(present_shape("set", *graph_, shape, where)), values.count()),
                 where);
-  store_values(*graph_, id_, values, "set", where);
+  store_values(*graph_, node_id(*this), values, "set", where);
   if (values.shape().size() > 1) {
-    InputData& data = graph_->data[std::get<InputAttr>(graph_->builder[id_].attr).name];
+    InputData& data = graph_->data[std::get<InputAttr>(graph_->builder[node_id(*this)].attr).name];
     data.extents = values.shape();
     data.shaped = true;
   }
@@ -184,14 +184,14 @@ void Tensor::set_dyn(const HostValues& values, Where where) { set_dyn(values, va
 void Tensor::set_dyn(const HostValues& values, const std::vector<int64_t>& extents, Where where) {
   graph_of("set_dyn", {this}, where);
   GraphState& g = *graph_;
-  input_attr(g, id_, "set_dyn", where);
+  input_attr(g, node_id(*this), "set_dyn", where);
   check_ragged(values, "set_dyn", where);
   if (elements(extents) != values.count())
     throw Error("set_dyn",
-                fmt::format("{}: shape {} has {} elements; {} were given", described(g, id_),
+                fmt::format("{}: shape {} has {} elements; {} were given", described(g, node_id(*this)),
                             extents_text(extents), elements(extents), values.count()),
                 where);
-  check_extents(g, id_, extents, "set_dyn", where);
+  check_extents(g, node_id(*this), extents, "set_dyn", where);
   const Shape shape = type_of(*this).shape;
   std::map<std::string, int64_t> sizes;
   for (size_t d = 0; d < shape.size(); d++) {
@@ -200,7 +200,8 @@ void Tensor::set_dyn(const HostValues& values, const std::vector<int64_t>& exten
     if (!fresh && at->second != extents[d])
       throw Error("set_dyn",
                   fmt::format("{}: the values have shape {}, in which {} would be {} and {}",
-                              described(g, id_), extents_text(extents), at->first, at->second, extents[d]),
+                              described(g, node_id(*this)), extents_text(extents), at->first, at->second,
+                              extents[d]),
                   where);
   }
   ExprMap<int64_t> bindings;
@@ -215,22 +216,22 @@ void Tensor::set_dyn(const HostValues& values, const std::vector<int64_t>& exten
     if (!size)
       throw Error("set_dyn",
                   fmt::format("{}: {} cannot be known from the shape {}: {} (see Graph::set_dim)",
-                              described(g, id_), luminal::to_string(shape[d]), extents_text(extents),
-                              size.error()),
+                              described(g, node_id(*this)), luminal::to_string(shape[d]),
+                              extents_text(extents), size.error()),
                   where);
     if (*size != extents[d])
       throw Error("set_dyn",
-                  fmt::format("{}: the values have shape {}, but {} is {}", described(g, id_),
+                  fmt::format("{}: the values have shape {}, but {} is {}", described(g, node_id(*this)),
                               extents_text(extents), luminal::to_string(shape[d]), *size),
                   where);
   }
   for (const auto& [name, size] : sizes) g.dim_values[name] = size;
-  store_values(g, id_, values, "set_dyn", where);
+  store_values(g, node_id(*this), values, "set_dyn", where);
 }
 
 void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where) {
   graph_of("set", {this}, where);
-  const InputAttr& input = input_attr(*graph_, id_, "set", where);
+  const InputAttr& input = input_attr(*graph_, node_id(*this), "set", where);
   const int64_t count = int64_t(bytes.size()) * 8 / bits(type);
   const Shape& shape = type_of(*this).shape;
   if (is_fixed(shape) && count != elements(present_shape("set", *graph_, shape, where)) &&
@@ -241,7 +242,7 @@ void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where
                             elements(present_shape("set", *graph_, shape, where)), count),
                 where);
   const int64_t wanted = is_fixed(shape) ? elements(present_shape("set", *graph_, shape, where)) : count;
-  InputData& data = start_set(*graph_, id_, "set", where);
+  InputData& data = start_set(*graph_, node_id(*this), "set", where);
   data.copy = std::make_shared<std::vector<std::byte>>(size_t(storage_bytes(dtype(), wanted)));
   convert_elements(dtype(), data.copy->data(), type, bytes.data(), wanted);
   data.bytes = *data.copy;
@@ -251,15 +252,16 @@ void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where
 void Tensor::borrow(const void* pointer, size_t bytes, std::shared_ptr<const void> owner, Where where) {
   graph_of("borrow", {this}, where);
   const Shape& shape = type_of(*this).shape;
-  input_attr(*graph_, id_, "borrow", where);
+  input_attr(*graph_, node_id(*this), "borrow", where);
   if (is_fixed(shape)) {
     const int64_t wanted = storage_bytes(dtype(), elements(present_shape("borrow", *graph_, shape, where)));
     if (wanted != int64_t(bytes))
-      throw Error("borrow",
-                  fmt::format("{} takes {} bytes; {} were given", described(*graph_, id_), wanted, bytes),
-                  where);
+      throw Error(
+          "borrow",
+          fmt::format("{} takes {} bytes; {} were given", described(*graph_, node_id(*this)), wanted, bytes),
+          where);
   }
-  InputData& data = start_set(*graph_, id_, "borrow", where);
+  InputData& data = start_set(*graph_, node_id(*this), "borrow", where);
   data.copy = nullptr;
   data.bytes = {static_cast<const std::byte*>(pointer), bytes};
   data.owner = std::move(owner);
@@ -270,21 +272,21 @@ void Tensor::check_borrowed(DType type, Where where) const {
   if (type != dtype())
     throw Error("borrow",
                 fmt::format("{} cannot be read from memory of {} in place; set converts",
-                            described(*graph_, id_), luminal::to_string(type)),
+                            described(*graph_, node_id(*this)), luminal::to_string(type)),
                 where);
 }
 
 void Tensor::defer(std::function<void(Tensor&)> load, Where where) {
   graph_of("set_deferred", {this}, where);
-  input_attr(*graph_, id_, "set_deferred", where);
-  InputData& data = start_set(*graph_, id_, "set_deferred", where);
+  input_attr(*graph_, node_id(*this), "set_deferred", where);
+  InputData& data = start_set(*graph_, node_id(*this), "set_deferred", where);
   data.copy = nullptr;
   data.bytes = {};
   data.given = false;
   data.load = [load = std::move(load), where](Tensor& tensor) {
     load(tensor);
-    if (!tensor.graph()->data[std::get<InputAttr>(tensor.graph()->builder[tensor.id()].attr).name].given)
-      throw Error("set_deferred", described(*tensor.graph(), tensor.id()) + ": the callback set no value",
+    if (!tensor.graph()->data[std::get<InputAttr>(tensor.graph()->builder[node_id(tensor)].attr).name].given)
+      throw Error("set_deferred", described(*tensor.graph(), node_id(tensor)) + ": the callback set no value",
                   where);
   };
 }
@@ -294,7 +296,7 @@ void load_deferred(const std::shared_ptr<GraphState>& graph, const std::string& 
   if (!data.load) return;
   auto load = std::move(data.load);
   data.load = nullptr;
-  Tensor tensor(graph, graph->inputs.at(input));
+  Tensor tensor = wrap(graph, graph->inputs.at(input));
   try {
     load(tensor);
   } catch (...) {
@@ -307,9 +309,9 @@ Tensor& Tensor::keep(Where where) {
   graph_of("keep", {this}, where);
   if (graph_->outer)
     throw Error("keep", "a value inside of a loop or function cannot be kept: return it", where);
-  if (graph_->kept.try_emplace(id_, "").second) {
-    graph_->gone.erase(id_);
-    name_result(*graph_, id_);
+  if (graph_->kept.try_emplace(node_id(*this), "").second) {
+    graph_->gone.erase(node_id(*this));
+    name_result(*graph_, node_id(*this));
   }
   return *this;
 }
@@ -318,13 +320,14 @@ void Tensor::drop(Where where) {
   graph_of("drop", {this}, where);
   GraphState& g = *graph_;
   const std::string dropped = fmt::format("was dropped ({})", place_text(where));
-  if (auto kept = g.kept.find(id_); kept != g.kept.end()) {
-    if (g.context() && g.readable.contains(id_)) g.context()->forget_result(g.readable.at(id_));
+  if (auto kept = g.kept.find(node_id(*this)); kept != g.kept.end()) {
+    if (g.context() && g.readable.contains(node_id(*this)))
+      g.context()->forget_result(g.readable.at(node_id(*this)));
     g.kept.erase(kept);
-    g.gone[id_] = dropped;
+    g.gone[node_id(*this)] = dropped;
     g.stale = true;
   }
-  const Node& node = g.builder[id_];
+  const Node& node = g.builder[node_id(*this)];
   if (node.kind != NodeKind::input) return;
   const auto& input = std::get<InputAttr>(node.attr);
   InputData& data = g.data[input.name];
@@ -347,14 +350,16 @@ Dim Tensor::dim(int axis, Where where) const {
   graph_of("dim", {this}, where);
   return to_dims(type_of(*this).shape)[size_t(axis_of("dim", axis, rank(), where))];
 }
-std::string Tensor::name(Where where) const { return graph_of("name", {this}, where)->builder[id_].name; }
+std::string Tensor::name(Where where) const {
+  return graph_of("name", {this}, where)->builder[node_id(*this)].name;
+}
 Tensor& Tensor::set_name(std::string name, Where where) {
   GraphState& g = *graph_of("set_name", {this}, where);
   std::optional<NodeId> former; // a name belongs to the tensor that was given it last
   for (const auto& [node, label] : g.kept)
-    if (node != id_ && !name.empty() && g.builder[node].name == name) former = node;
-  g.builder.name(id_, std::move(name));
-  if (g.kept.contains(id_)) name_result(g, id_);
+    if (node != node_id(*this) && !name.empty() && g.builder[node].name == name) former = node;
+  g.builder.name(node_id(*this), std::move(name));
+  if (g.kept.contains(node_id(*this))) name_result(g, node_id(*this));
   if (former) name_result(g, *former);
   return *this;
 }
@@ -387,7 +392,8 @@ std::array<Dim, N> axes_of(const Tensor& t, std::string_view op, Where where, st
   const Dims dims = t.shape();
   if (dims.size() != N)
     throw Error(
-        op, fmt::format("{} axes are asked for, {} has {}", N, described(*t.graph(), t.id()), dims.size()),
+        op,
+        fmt::format("{} axes are asked for, {} has {}", N, described(*t.graph(), node_id(t)), dims.size()),
         where);
   return {dims[I]...};
 }
@@ -413,7 +419,8 @@ std::vector<int64_t> Tensor::extents(Where where) const {
 void Tensor::check_single(Where where) const {
   graph_of("item", {this}, where);
   if (const int64_t count = elements(present_shape("item", *graph_, type_of(*this).shape, where)); count != 1)
-    throw Error("item", fmt::format("{} has {} elements, not one", described(*graph_, id_), count), where);
+    throw Error("item", fmt::format("{} has {} elements, not one", described(*graph_, node_id(*this)), count),
+                where);
 }
 
 namespace {
@@ -424,7 +431,7 @@ device::Device* unseen(device::Device& device) { return device.limits().host_vis
 ReadableValue value_in_place(std::string_view op, const Tensor& tensor, Where where) {
   const auto graph = graph_of(op, {&tensor}, where);
   GraphState& g = *graph;
-  const NodeId id = tensor.id();
+  const NodeId id = node_id(tensor);
   const Node& node = g.builder[id];
   if (auto gone = g.gone.find(id); gone != g.gone.end())
     throw Error(op, fmt::format("{} {}", described(g, id), gone->second), where);
@@ -503,7 +510,7 @@ void Tensor::read(void* destination, DType as, Where where) const {
 
 std::span<const std::byte> Tensor::bytes(Where where) const {
   const ReadableValue value = readable_value("bytes", *this, where);
-  if (value.owner) graph_->host_copies[id_] = value.owner;
+  if (value.owner) graph_->host_copies[node_id(*this)] = value.owner;
   return value.bytes;
 }
 

@@ -36,14 +36,14 @@ std::string display_shapes(const Graph& graph, Where where) {
   size_t widths[2] = {4, 2};
   const auto state = graph.state("display", where);
   for (const Tensor& value : values(graph, where)) {
-    const Node& own = state->builder[value.id()];
+    const Node& own = state->builder[node_id(value)];
     const Node& term = own.kind == NodeKind::get ? state->builder[own.inputs[0]] : own;
     const auto* map = std::get_if<MapAttr>(&term.attr);
     std::string op = map && !map->user_op.empty() ? map->user_op
                      : map                        ? std::string(to_string(map->op))
                                                   : std::string(to_string(term.kind));
     std::string name = own.kind == NodeKind::input ? std::get<InputAttr>(own.attr).name : own.name;
-    if (name.empty()) name = fmt::format("%{}", value.id());
+    if (name.empty()) name = fmt::format("%{}", node_id(value));
     std::string shape = to_string(own.type());
     try {
       const auto extents = present_shape("display", *state, own.type().shape, Where::current());

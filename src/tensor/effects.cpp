@@ -242,16 +242,16 @@ Tensor add_effect(std::string_view op, const Tensor& x, HostAttr attr, Where whe
   if (graph->outer)
     throw Error(op, "inside of a loop or function nothing can be shown: give the value out of it", where);
   Tensor shown = build(op, graph, where, [&](FunctionBuilder& b) {
-    const NodeId made = b.add(std::move(attr), {x.id()}, {}, where);
+    const NodeId made = b.add(std::move(attr), {node_id(x)}, {}, where);
     b.origin(made, std::string(op) + maker_text(*graph, where));
     return b.get(made, 0);
   });
-  graph->effects.push_back(shown.id());
+  graph->effects.push_back(node_id(shown));
   return shown;
 }
 
 std::string name_of(const Tensor& x) {
-  const Node& node = x.graph()->builder[x.id()];
+  const Node& node = x.graph()->builder[node_id(x)];
   return node.kind == NodeKind::input ? std::get<InputAttr>(node.attr).name : node.name;
 }
 

@@ -49,8 +49,10 @@ void check_graph(std::string_view op, const std::shared_ptr<GraphState>& graph, 
     different_graphs(op, *graph, *its, where);
 }
 
-const TensorType& type_of(const Tensor& t) { return t.graph()->builder[t.id()].type(); }
-Tensor wrap(const std::shared_ptr<GraphState>& graph, NodeId node) { return Tensor(graph, node); }
+const TensorType& type_of(const Tensor& t) { return t.graph()->builder[node_id(t)].type(); }
+Tensor wrap(const std::shared_ptr<GraphState>& graph, NodeId node) {
+  return Tensor(graph, uint32_t(node.index()));
+}
 
 int axis_of(std::string_view op, int axis, int rank, Where where) {
   int positive = axis < 0 ? axis + rank : axis;
@@ -109,7 +111,7 @@ Tensor broadcast_to(std::string_view op, const Tensor& x, const Shape& shape, Wh
     else
       throw Error(op, fmt::format("shape {} does not broadcast to {}", text_of(from), text_of(shape)), where);
   }
-  return build(op, x.graph(), where, [&](FunctionBuilder& b) { return b.view(x.id(), shape, map); });
+  return build(op, x.graph(), where, [&](FunctionBuilder& b) { return b.view(node_id(x), shape, map); });
 }
 
 DType common_dtype(const std::vector<Operand>& operands) {
@@ -232,8 +234,8 @@ Tensor elementwise(Op op, std::string_view name, std::vector<Operand> operands, 
   if (signature == Signature::shift && dtype == DType::boolean) dtype = DType::i32;
   std::vector<NodeId> inputs;
   for (size_t i = 0; i < operands.size(); i++)
-    inputs.push_back(
-        materialize(name, graph, operands[i], choice && i == 0 ? DType::boolean : dtype, shape, where).id());
+    inputs.push_back(node_id(
+        materialize(name, graph, operands[i], choice && i == 0 ? DType::boolean : dtype, shape, where)));
   return build(name, graph, where, [&](FunctionBuilder& b) {
     const NodeId made = b.map(op, inputs, where);
     b.origin(made, fmt::format("{}{}", name, maker_text(*graph, where)));
@@ -333,12 +335,12 @@ Tensor Tensor::cast(DType to, Where where) const {
   auto graph = graph_of("cast", {this}, where);
   check_dtype("cast", to, where);
   if (type_of(*this).dtype == to) return *this;
-  return build("cast", graph, where, [&](FunctionBuilder& b) { return b.cast(id_, to); });
+  return build("cast", graph, where, [&](FunctionBuilder& b) { return b.cast(node_id(*this), to); });
 }
 Tensor Tensor::bitcast(DType to, Where where) const {
   auto graph = graph_of("bitcast", {this}, where);
   check_dtype("bitcast", to, where);
-  return build("bitcast", graph, where, [&](FunctionBuilder& b) { return b.bitcast(id_, to); });
+  return build("bitcast", graph, where, [&](FunctionBuilder& b) { return b.bitcast(node_id(*this), to); });
 }
 
 } // namespace luminal

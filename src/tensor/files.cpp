@@ -171,7 +171,7 @@ LoadReport load(const std::map<std::string, Tensor>& tensors, const std::string&
   std::set<std::string> used;
   for (const auto& [name, tensor] : tensors) {
     const auto graph = graph_of("load", {&tensor}, where);
-    const InputAttr& input = input_attr(*graph, tensor.id(), "load", where);
+    const InputAttr& input = input_attr(*graph, node_id(tensor), "load", where);
     const std::string wanted = options.name_in_file ? options.name_in_file(name) : name;
     const auto at = by_name.find(wanted);
     if (at == by_name.end()) {

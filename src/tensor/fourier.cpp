@@ -43,7 +43,7 @@ int64_t factor_of(int64_t n, int64_t most) {
 
 /// What reads it finds it in memory, in this order.
 Tensor kept_as_it_lies(const Tensor& x, Where where) {
-  return build("fft", x.graph(), where, [&](FunctionBuilder& b) { return b.add(FenceAttr{}, {x.id()}); });
+  return build("fft", x.graph(), where, [&](FunctionBuilder& b) { return b.add(FenceAttr{}, {node_id(x)}); });
 }
 
 struct Complex {
@@ -345,7 +345,7 @@ Tensor real_transform(const Tensor& x, const Rows& r, int64_t n, const Dims& out
     const Shape shape{count, r.rows};
     const Expr k = axis_symbol(0, count), row = axis_symbol(1, r.rows);
     return build("rfft", x.graph(), where, [&](FunctionBuilder& b) {
-      return b.view(z.id(), shape, {mod(back ? Expr(half) - k : k, half), Expr(c), row});
+      return b.view(node_id(z), shape, {mod(back ? Expr(half) - k : k, half), Expr(c), row});
     });
   };
   const Tensor re = part(0, false), im = part(1, false), back_re = part(0, true), back_im = part(1, true);
@@ -399,7 +399,7 @@ Tensor irfft(const Tensor& x, int64_t n, Where where) {
   map[axis] = min(k, n - k);
   const Expr read = logical_or(eq(map.back(), 0), logical_and(ne(k, 0), ne(2 * k, n)));
   Tensor whole = build("irfft", x.graph(), where,
-                       [&](FunctionBuilder& b) { return b.view(f[0].id(), shape, map, read); });
+                       [&](FunctionBuilder& b) { return b.view(node_id(f[0]), shape, map, read); });
   Tensor signs =
       table(f[0], {n, 2}, [&](int64_t at) { return at % 2 == 1 && at / 2 > n / 2 ? -1.0 : 1.0; }, where);
   const Tensor y = transform(whole * signs, n, 1, 1.0 / double(n), where);

@@ -56,7 +56,7 @@ Tensor integer_pow(const Tensor& a, const Tensor& b, const Operand& exponent) {
 
 Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c) {
   return build("fma", a.graph(), Where::current(),
-               [&](FunctionBuilder& f) { return f.map(Op::fma, {a.id(), b.id(), c.id()}); });
+               [&](FunctionBuilder& f) { return f.map(Op::fma, {node_id(a), node_id(b), node_id(c)}); });
 }
 
 Tensor polynomial(const Tensor& x, std::span<const double> coefficients) {

@@ -94,7 +94,7 @@ Tensor add_input(const std::shared_ptr<GraphState>& graph, std::string name, con
     b.name(id, name);
     return id;
   });
-  graph->inputs[name] = t.id();
+  graph->inputs[name] = node_id(t);
   return t;
 }
 } // namespace
@@ -120,21 +120,21 @@ void Graph::update(const Tensor& state, const Tensor& next, Where where) {
     throw Error("update", "inside of a loop or function there are no states: carry the value", where);
   check_graph("update", state_, state, where);
   check_graph("update", state_, next, where);
-  if (input_attr(*state_, state.id(), "update", where).role != Role::state)
+  if (input_attr(*state_, node_id(state), "update", where).role != Role::state)
     throw Error("update", "only a tensor made by Graph::state can be updated", where);
   if (!(type_of(state) == type_of(next)))
     throw Error("update",
                 fmt::format("the state is {}, its next value {}", luminal::to_string(type_of(state)),
                             luminal::to_string(type_of(next))),
                 where);
-  if (const std::string &from = device_of(*state_, next.id()), &to = device_of(*state_, state.id());
+  if (const std::string &from = device_of(*state_, node_id(next)), &to = device_of(*state_, node_id(state));
       from != to)
     throw Error("update",
                 fmt::format("the state lies on {}, its next value on {}: nothing moves by itself", to, from),
                 where);
   for (auto& [s, _] : state_->updates)
-    if (s == state.id()) throw Error("update", "the state has a next value already", where);
-  state_->updates.push_back({state.id(), next.id()});
+    if (s == node_id(state)) throw Error("update", "the state has a next value already", where);
+  state_->updates.push_back({node_id(state), node_id(next)});
   state_->stale = true;
 }
 

@@ -28,7 +28,7 @@ const Node& node_of(const GraphState& graph, NodeId id) { return graph.builder[i
 /// From now on each value's device is followed.
 Placement& follow(GraphState& graph) {
   if (!graph.placement) graph.placement.emplace();
-  graph.placement->extend(graph.node_count, [&](NodeId id) -> const Node& { return node_of(graph, id); });
+  graph.placement->extend(graph.end_node, [&](NodeId id) -> const Node& { return node_of(graph, id); });
   return *graph.placement;
 }
 
@@ -81,17 +81,18 @@ const std::string& device_of(GraphState& graph, NodeId node) {
 Device Graph::device(Where where) const { return Device(state("device", where)->device_name); }
 Device Tensor::device(Where where) const {
   graph_of("device", {this}, where);
-  return Device(device_of(*graph_, id_));
+  return Device(device_of(*graph_, node_id(*this)));
 }
 
 Tensor Tensor::to(const Device& device, Where where) const {
   const auto graph = graph_of("to", {this}, where);
   if (graph->outer)
     throw Error("to", "inside of a loop or function nothing moves: move the value before or after it", where);
-  if (device_of(*graph, id_) == device.name()) return *this;
+  if (device_of(*graph, node_id(*this)) == device.name()) return *this;
   follow(*graph);
-  return build("to", graph, where,
-               [&](FunctionBuilder& b) { return b.add(FenceAttr{device.name()}, {id_}, {}, where); });
+  return build("to", graph, where, [&](FunctionBuilder& b) {
+    return b.add(FenceAttr{device.name()}, {node_id(*this)}, {}, where);
+  });
 }
 
 DeviceScope::DeviceScope(Graph& graph, const Device& device, Where where)

@@ -54,7 +54,7 @@ struct GraphState {
   std::vector<std::pair<NodeId, NodeId>> updates;  // state, next value
   bool weights_set_again = false; // they are not what CompileOptions::weights_id names any more
   std::vector<NodeId> effects;    // results of host nodes, in the order in which they happen
-  size_t node_count = 0;          // of the builder
+  NodeId end_node{0};             // behind the builder's last one
   std::map<Expr, std::string, ExprLess> reasons; // what needs an assumption of the module, with its line
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
@@ -80,7 +80,7 @@ struct GraphState {
   std::map<NodeId, std::string> gone; // kept values that were dropped or handed over since the last execute
 
   Module snapshot() const; // with the entry
-  bool empty() const { return node_count == 0; }
+  bool empty() const { return end_node == NodeId(0); }
   const runtime::Executable* executable() const; // null before compile
   runtime::Context* context() const;             // null before execute
   void drop_contexts();
@@ -112,6 +112,8 @@ std::string place_text(Where where);
 /// " at FILE:LINE" of the user's call that made an operation; empty where there is none.
 std::string maker_text(const GraphState& graph, Where where);
 Tensor wrap(const std::shared_ptr<GraphState>& graph, NodeId node);
+/// The builder's node that a tensor is.
+inline NodeId node_id(const Tensor& t) { return NodeId(t.id()); }
 /// Throws Error where the node's operands lie on two devices.
 void check_placement(std::string_view op, GraphState& graph, NodeId node, Where where);
 /// Where a node's value lies.
@@ -122,7 +124,7 @@ Tensor build(std::string_view op, const std::shared_ptr<GraphState>& graph, Wher
   graph->stale = true;
   try {
     const NodeId made = make(graph->builder);
-    graph->node_count = std::max(graph->node_count, size_t(made) + 1);
+    graph->end_node = std::max(graph->end_node, made + 1);
     if (graph->placement) check_placement(op, *graph, made, where);
     return wrap(graph, made);
   } catch (const Error& error) {
@@ -148,7 +150,7 @@ std::string described(const GraphState& graph, NodeId id);
 /// The shape with the present values of its dimensions. Throws Error where one has none.
 std::vector<int64_t> present_shape(std::string_view op, const GraphState& graph, const Shape& shape,
                                    Where where);
-const InputAttr& input_attr(const GraphState& graph, uint32_t id, std::string_view op, Where where);
+const InputAttr& input_attr(const GraphState& graph, NodeId id, std::string_view op, Where where);
 /// Packed elements of one dtype as another: numbers keep their value as far as the target holds it.
 void convert_elements(DType to, std::byte* out, DType from, const std::byte* in, int64_t count);
 /// Calls what set_deferred left.

@@ -9,14 +9,15 @@ namespace luminal {
 namespace {
 
 const InputAttr* input_of(const Tensor& t) {
-  return std::get_if<InputAttr>(&t.graph()->builder[t.id()].attr);
+  return std::get_if<InputAttr>(&t.graph()->builder[node_id(t)].attr);
 }
 
-std::string text_of(const Tensor& t) { return described(*t.graph(), t.id()); }
+std::string text_of(const Tensor& t) { return described(*t.graph(), node_id(t)); }
 
 bool is_result(const Tensor& t) {
   const GraphState& g = *t.graph();
-  return g.readable.contains(t.id()) && g.context() && g.ran && !g.gone.contains(t.id()) && !input_of(t);
+  return g.readable.contains(node_id(t)) && g.context() && g.ran && !g.gone.contains(node_id(t)) &&
+         !input_of(t);
 }
 
 void check_types(std::string_view op, const Tensor& from, const Tensor& to, Where where) {
@@ -73,7 +74,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
   GraphState& g = *from.graph();
   const ReadableValue value = value_in_place(op, from, where);
   if (is_result(from)) {
-    const std::string& label = g.readable.at(from.id());
+    const std::string& label = g.readable.at(node_id(from));
     InputData data;
     if (g.context()->owns_result(label)) {
       auto buffer = g.context()->exchange_result(label, std::move(replacement));
@@ -81,7 +82,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
       data = of_buffer(g, std::move(*buffer), value.extents, from.dtype());
     } else
       data = of_copy(op, g, value, from.dtype(), where);
-    g.gone[from.id()] = fmt::format("was handed over ({}): execute the graph again", place_text(where));
+    g.gone[node_id(from)] = fmt::format("was handed over ({}): execute the graph again", place_text(where));
     return data;
   }
   const InputAttr& input = *input_of(from);
@@ -154,10 +155,10 @@ void set_dyn(std::span<const Tensor> tensors, std::span<const HostValues> values
 
 Tensor after(const Tensor& x, const std::vector<Tensor>& others, Where where) {
   auto graph = graph_of("after", {&x}, where);
-  std::vector<NodeId> inputs{x.id()};
+  std::vector<NodeId> inputs{node_id(x)};
   for (const Tensor& other : others) {
     graph_of("after", {&x, &other}, where);
-    inputs.push_back(other.id());
+    inputs.push_back(node_id(other));
   }
   return build("after", graph, where,
                [&](FunctionBuilder& b) { return b.add(FenceAttr{}, inputs, {}, where); });
@@ -172,14 +173,14 @@ void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to, Wh
     check_target("transfer", to[i], where);
     check_types("transfer", from[i], to[i], where);
     (void)value_in_place("transfer", from[i], where); // all or nothing
-    if (!sources.emplace(from[i].graph().get(), from[i].id()).second)
+    if (!sources.emplace(from[i].graph().get(), node_id(from[i])).second)
       throw Error("transfer", text_of(from[i]) + " is named twice", where);
-    if (!targets.emplace(to[i].graph().get(), to[i].id()).second)
+    if (!targets.emplace(to[i].graph().get(), node_id(to[i])).second)
       throw Error("transfer", text_of(to[i]) + " is named twice", where);
   }
   std::vector<InputData> values;
   for (size_t i = 0; i < from.size(); i++) {
-    const bool free = !sources.contains({to[i].graph().get(), to[i].id()});
+    const bool free = !sources.contains({to[i].graph().get(), node_id(to[i])});
     values.push_back(take("transfer", from[i],
                           free && is_result(from[i]) ? spare_of(to[i]) : runtime::DeviceBuffer(), where));
   }
@@ -187,7 +188,7 @@ void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to, Wh
 }
 void transfer(const Tensor& from, const Tensor& to, Where where) {
   graph_of("transfer", {&from}, where);
-  if (to.defined() && from.graph() == to.graph() && from.id() == to.id()) return;
+  if (to.defined() && from.graph() == to.graph() && node_id(from) == node_id(to)) return;
   transfer(std::vector{from}, std::vector{to}, where);
 }
 
@@ -195,7 +196,7 @@ void swap_values(const Tensor& a, const Tensor& b, Where where) {
   check_target("swap_values", a, where);
   check_target("swap_values", b, where);
   check_types("swap_values", a, b, where);
-  if (a.graph() == b.graph() && a.id() == b.id()) return;
+  if (a.graph() == b.graph() && node_id(a) == node_id(b)) return;
   (void)value_in_place("swap_values", a, where);
   (void)value_in_place("swap_values", b, where);
   InputData first = take("swap_values", a, {}, where), second = take("swap_values", b, {}, where);
@@ -206,9 +207,9 @@ void swap_values(const Tensor& a, const Tensor& b, Where where) {
 void delete_inputs(const std::vector<Tensor>& tensors, Where where) {
   for (const Tensor& tensor : tensors) {
     GraphState& g = *graph_of("delete_inputs", {&tensor}, where);
-    std::vector<bool> above(tensor.id() + 1, false);
-    above[tensor.id()] = true;
-    for (NodeId id = tensor.id() + 1; id-- > 0;) {
+    IdVector<NodeId, bool> above(node_id(tensor).index() + 1, false);
+    above[node_id(tensor)] = true;
+    for (NodeId id : above.ids_down()) {
       if (!above[id]) continue;
       const Node& node = g.builder[id];
       for (NodeId input : node.inputs) above[input] = true;
@@ -228,9 +229,9 @@ std::vector<Tensor> downstream(const std::vector<Tensor>& tensors, Where where) 
   std::set<NodeId> reached;
   for (const Tensor& tensor : tensors) {
     graph = graph_of("downstream", {&tensors[0], &tensor}, where);
-    reached.insert(tensor.id());
+    reached.insert(node_id(tensor));
   }
-  for (NodeId id = *reached.begin() + 1; id < graph->node_count; id++) {
+  for (NodeId id = *reached.begin() + 1; id < graph->end_node; ++id) {
     const Node& node = graph->builder[id];
     if (!std::any_of(node.inputs.begin(), node.inputs.end(),
                      [&](NodeId input) { return reached.contains(input); }))

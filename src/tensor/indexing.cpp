@@ -90,13 +90,13 @@ Tensor scatter_at(std::string_view op, const Tensor& x, const Tensor& values, st
   ScatterAttr scatter;
   scatter.map = std::move(map);
   scatter.op = combining(how, x.dtype());
-  std::vector<NodeId> inputs{x.id(), values.id()};
+  std::vector<NodeId> inputs{node_id(x), node_id(values)};
   for (size_t h = 0; h < ids.size(); h++) {
     scatter.holes.push_back({.input = int(inputs.size()),
                              .axes = hole_axes,
                              .range = index_interval(type_of(x).shape[h]),
                              .policy = OutOfRange::error});
-    inputs.push_back(ids[h].id());
+    inputs.push_back(node_id(ids[h]));
   }
   return add_indexed(op, x, scatter, std::move(inputs), where);
 }
@@ -112,7 +112,7 @@ Tensor scatter_axis(std::string_view op, const Tensor& x, int axis, const Tensor
   scatter.map[size_t(axis)] = hole_symbol(0, range);
   scatter.op = combining(how, x.dtype());
   scatter.holes.push_back({.input = 2, .axes = hole_axes, .range = range, .policy = OutOfRange::error});
-  return add_indexed(op, x, scatter, {x.id(), values.id(), ids.id()}, where);
+  return add_indexed(op, x, scatter, {node_id(x), node_id(values), node_id(ids)}, where);
 }
 
 Tensor number_like(std::string_view op, const Tensor& x, double value, const Shape& shape, Where where) {
@@ -157,7 +157,7 @@ Tensor gather_axis(std::string_view op, const Tensor& x, int axis, const Tensor&
   }
   view.holes.push_back(
       {.input = 1, .axes = count_up(axis, int(rows.size())), .range = range, .policy = policy});
-  return add_indexed(op, x, view, {x.id(), ids.id()}, where);
+  return add_indexed(op, x, view, {node_id(x), node_id(ids)}, where);
 }
 
 Tensor Tensor::gather(const Tensor& ids, Where where) const {
@@ -185,7 +185,7 @@ Tensor Tensor::gather(int axis, const Tensor& index, Where where) const {
   view.map[size_t(axis)] = hole_symbol(0, range);
   view.holes.push_back(
       {.input = 1, .axes = count_up(0, rank()), .range = range, .policy = OutOfRange::error});
-  return add_indexed("gather", *this, view, {id_, index.id()}, where);
+  return add_indexed("gather", *this, view, {node_id(*this), node_id(index)}, where);
 }
 
 Tensor Tensor::take_along(const Tensor& index, int axis, Where where) const {
@@ -233,7 +233,7 @@ static Tensor elements_named(std::string_view op, const Tensor& x, const std::ve
   ViewAttr view;
   view.shape = common;
   view.shape.insert(view.shape.end(), from.begin() + long(ids.size()), from.end());
-  std::vector<NodeId> inputs{x.id()};
+  std::vector<NodeId> inputs{node_id(x)};
   for (size_t d = 0; d < from.size(); d++) {
     if (d >= ids.size()) {
       view.map.push_back(axis_symbol(int(common.size() + d - ids.size()), from[d]));
@@ -245,7 +245,7 @@ static Tensor elements_named(std::string_view op, const Tensor& x, const std::ve
                           .axes = count_up(0, int(common.size())),
                           .range = range,
                           .policy = OutOfRange::error});
-    inputs.push_back(broadcast_to(op, ids[d], common, where).id());
+    inputs.push_back(node_id(broadcast_to(op, ids[d], common, where)));
   }
   return add_indexed(op, x, view, std::move(inputs), where);
 }
@@ -410,7 +410,7 @@ Tensor Tensor::update(int axis, Dim start, const Tensor& values, Where where) co
     scatter.unique = true;
     scatter.map = identity_map(part);
     scatter.map[size_t(axis)] = to_expr(start) + scatter.map[size_t(axis)];
-    return b.add(scatter, {id_, cast_values.id()}, {}, where);
+    return b.add(scatter, {node_id(*this), node_id(cast_values)}, {}, where);
   });
 }
 

@@ -12,7 +12,7 @@ namespace luminal {
 
 TermInfo inspect(const Tensor& tensor, Where where) {
   const auto graph = graph_of("inspect", {&tensor}, where);
-  const Node& own = graph->builder[tensor.id()];
+  const Node& own = graph->builder[node_id(tensor)];
   TermInfo info;
   info.dtype = own.type().dtype;
   info.shape = to_dims(own.type().shape);
@@ -41,9 +41,8 @@ TermInfo inspect(const Tensor& tensor, Where where) {
                   given.empty() ? fmt::format("v{}", input) : given,
                   {},
                   {}};
-    f.params.push_back(NodeId(f.nodes.size()));
-    input = place[input] = NodeId(f.nodes.size());
-    f.nodes.push_back(std::move(stand_in));
+    f.params.push_back(f.nodes.end_id());
+    input = place[input] = f.nodes.add(std::move(stand_in));
   }
   f.nodes.push_back(std::move(copy));
   info.text = node_texts(f).back();
@@ -53,7 +52,7 @@ TermInfo inspect(const Tensor& tensor, Where where) {
 std::vector<Tensor> values(const Graph& graph, Where where) {
   std::vector<Tensor> all;
   const auto state = graph.state("values", where);
-  for (NodeId id = 0; id < state->node_count; id++)
+  for (NodeId id(0); id < state->end_node; ++id)
     if (!state->builder[id].is_tuple()) all.push_back(wrap(state, id));
   return all;
 }
@@ -82,7 +81,7 @@ std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
   for (const auto& [name, tensor] : inputs) {
     check_graph("add_terms", state, tensor, where);
     params += fmt::format("{}%{}: {}", params.empty() ? "" : ", ", name, to_string(type_of(tensor)));
-    arguments.push_back(tensor.id());
+    arguments.push_back(node_id(tensor));
   }
   Module module;
   try {
@@ -100,7 +99,7 @@ std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
   std::vector<NodeId> made;
   try {
     made = compile::copy_into(state->builder, function, arguments);
-    for (NodeId id : made) state->node_count = std::max(state->node_count, size_t(id) + 1);
+    for (NodeId id : made) state->end_node = std::max(state->end_node, id + 1);
   } catch (const Error& error) {
     throw Error("add_terms", error.what(), where);
   }

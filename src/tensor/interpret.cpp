@@ -42,13 +42,13 @@ std::vector<ReferenceValue> interpret(const std::vector<Tensor>& tensors, Where 
   FunctionBuilder b = graph->builder;
   for (size_t i = 0; i < tensors.size(); i++) {
     graph_of("interpret", {&tensors[0], &tensors[i]}, where);
-    b.result(fmt::format("value{}", i), tensors[i].id());
+    b.result(fmt::format("value{}", i), node_id(tensors[i]));
   }
   module.functions.push_back(b.finish());
   const Function& f = module.entry();
-  std::vector<bool> needed(f.nodes.size());
+  IdVector<NodeId, bool> needed(f.nodes.size());
   for (const FunctionResult& r : f.results) needed[r.value] = true;
-  for (NodeId id = NodeId(f.nodes.size()); id-- > 0;)
+  for (NodeId id : f.nodes.ids_down())
     if (needed[id])
       for (NodeId input : f[id].inputs) needed[input] = true;
   Bindings bindings;

@@ -37,7 +37,7 @@ std::vector<int> axes_of(std::string_view op, std::vector<int> axes, int rank, W
 Tensor view_of(std::string_view op, const Tensor& x, Shape shape, std::vector<Expr> map, Where where,
                Expr predicate, double fill) {
   return build(op, x.graph(), where, [&](FunctionBuilder& b) {
-    return b.view(x.id(), std::move(shape), std::move(map), predicate, fill);
+    return b.view(node_id(x), std::move(shape), std::move(map), predicate, fill);
   });
 }
 
@@ -75,7 +75,7 @@ Tensor Tensor::permute(std::vector<int> order, Where where) const {
                             text_of(type_of(*this).shape), rank()),
                 where);
   order = axes_of("permute", order, rank(), where);
-  return build("permute", graph, where, [&](FunctionBuilder& b) { return b.permute(id_, order); });
+  return build("permute", graph, where, [&](FunctionBuilder& b) { return b.permute(node_id(*this), order); });
 }
 
 Tensor Tensor::transpose(int a, int b, Where where) const {
@@ -140,12 +140,13 @@ Tensor Tensor::reshape(Dims dims, Where where) const {
                             luminal::to_string(product_of(from)), text_of(to),
                             luminal::to_string(product_of(to))),
                 where);
-  return build("reshape", graph, where, [&](FunctionBuilder& b) { return b.reshape(id_, to); });
+  return build("reshape", graph, where, [&](FunctionBuilder& b) { return b.reshape(node_id(*this), to); });
 }
 
 Tensor Tensor::contiguous(Where where) const {
   graph_of("contiguous", {this}, where);
-  return build("contiguous", graph_, where, [&](FunctionBuilder& b) { return b.add(FenceAttr{}, {id_}); });
+  return build("contiguous", graph_, where,
+               [&](FunctionBuilder& b) { return b.add(FenceAttr{}, {node_id(*this)}); });
 }
 
 Tensor Tensor::flatten(int first, int last, Where where) const {

@@ -73,7 +73,7 @@ Tensor windowed(std::string_view op, const Tensor& x, const std::vector<AxisWind
     if (prove(lt(last, extent)) != Truth::yes) inside = logical_and(inside, lt(place, extent));
   }
   return build(op, x.graph(), where,
-               [&](FunctionBuilder& b) { return b.view(x.id(), shape, map, inside, fill); });
+               [&](FunctionBuilder& b) { return b.view(node_id(x), shape, map, inside, fill); });
 }
 
 std::vector<int> last_axes(const Tensor& x, size_t count) {
@@ -131,7 +131,7 @@ Tensor adaptive(std::string_view op, const Tensor& x, const std::vector<int64_t>
     if (!even) inside = logical_and(inside, lt(j, adaptive_length(window, extent, sizes[i])));
   }
   return build(op, x.graph(), where,
-               [&](FunctionBuilder& b) { return b.view(x.id(), shape, map, inside, fill); });
+               [&](FunctionBuilder& b) { return b.view(node_id(x), shape, map, inside, fill); });
 }
 
 void check_adaptive(std::string_view op, const Tensor& x, const std::vector<int64_t>& sizes, Where where) {

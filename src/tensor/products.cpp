@@ -40,7 +40,7 @@ Tensor Tensor::matmul(const Tensor& other, Where where) const {
         map.push_back(shape[size_t(d - skip)].is_constant(1) ? Expr(0) : axis_symbol(d, space[size_t(d)]));
       map.push_back(axis_symbol(row, space[size_t(row)]));
       map.push_back(axis_symbol(column, space[size_t(column)]));
-      NodeId view = f.view(t.id(), space, map, 1, 0, names);
+      NodeId view = f.view(node_id(t), space, map, 1, 0, names);
       return f[view].type().dtype == wide ? view : f.cast(view, wide);
     };
     NodeId product =
@@ -107,7 +107,7 @@ Tensor contract(std::string_view op, const std::vector<Labelled>& factors, const
   for (const Labelled& factor : factors) type = promote(type, factor.tensor.dtype());
   const DType wide = accumulator(type == DType::boolean ? DType::i64 : type);
   Tensor result = build(op, factors[0].tensor.graph(), where, [&](FunctionBuilder& f) {
-    NodeId product = 0;
+    NodeId product;
     for (size_t i = 0; i < factors.size(); i++) {
       const Shape& shape = type_of(factors[i].tensor).shape;
       std::vector<Expr> map;
@@ -115,7 +115,7 @@ Tensor contract(std::string_view op, const std::vector<Labelled>& factors, const
         const size_t at = size_t(std::find(order.begin(), order.end(), factors[i].labels[d]) - order.begin());
         map.push_back(shape[d].is_constant(1) ? Expr(0) : axis_symbol(int(at), space[at]));
       }
-      NodeId view = f.view(factors[i].tensor.id(), space, map);
+      NodeId view = f.view(node_id(factors[i].tensor), space, map);
       if (f[view].type().dtype != wide) view = f.cast(view, wide);
       product = i == 0 ? view : f.map(Op::mul, {product, view}, where);
     }

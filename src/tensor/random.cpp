@@ -28,7 +28,7 @@ Expr flat_index(const Shape& shape) {
 
 /// The leaf, with the user's line for messages.
 NodeId random_leaf(FunctionBuilder& b, std::string_view op, const Tensor& key, RandomAttr attr, Where where) {
-  const NodeId made = b.add(std::move(attr), {key.id()}, {}, where);
+  const NodeId made = b.add(std::move(attr), {node_id(key)}, {}, where);
   b.origin(made, std::string(op) + maker_text(*key.graph(), where));
   return made;
 }
@@ -241,7 +241,7 @@ Tensor random_int(const Tensor& key, Dims dims, int64_t low, int64_t high, DType
       offset =
           b.map(Op::shr, {b.map(Op::add, {b.map(Op::mul, {word(0), number(range)}), low_part}), number(32)});
     } else {
-      offset = b.map(Op::rem, {wide_word("random_int", key, shape, where).id(), number(range)});
+      offset = b.map(Op::rem, {node_id(wide_word("random_int", key, shape, where)), number(range)});
     }
     NodeId value = b.map(Op::add, {offset, number(uint64_t(low))});
     return b.cast(b.bitcast(value, DType::i64), dtype);

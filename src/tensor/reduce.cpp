@@ -27,7 +27,7 @@ Tensor restore_dims(std::string_view op, const Tensor& reduced, const Shape& ful
     if (!gone) map.push_back(axis_symbol(int(d), full[d]));
   }
   return build(op, reduced.graph(), where,
-               [&](FunctionBuilder& b) { return b.view(reduced.id(), shape, map); });
+               [&](FunctionBuilder& b) { return b.view(node_id(reduced), shape, map); });
 }
 
 /// How many elements the axes have together.
@@ -76,7 +76,7 @@ Tensor arg_best(Op best, std::string_view op, const Tensor& given, std::optional
   }
   const TensorType type = type_of(x);
   Tensor place = build(op, graph, where, [&](FunctionBuilder& b) {
-    NodeId keys = type.dtype == DType::boolean ? b.cast(x.id(), DType::u8) : x.id();
+    NodeId keys = type.dtype == DType::boolean ? b.cast(node_id(x), DType::u8) : node_id(x);
     DType key_type = b[keys].type().dtype;
     const Expr extent = type.shape[size_t(*axis)];
     NodeId index = b.iota({extent}, axis_symbol(0, extent), DType::i64);
@@ -118,7 +118,7 @@ Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes
   Tensor result = x.cast(wide, where);
   if (!axes.empty())
     result = build(name, graph, where, [&](FunctionBuilder& b) {
-      const NodeId made = b.reduce(op, result.id(), axes);
+      const NodeId made = b.reduce(op, node_id(result), axes);
       b.origin(b[made].kind == NodeKind::get ? b[made].inputs[0] : made,
                fmt::format("{}{}", name, maker_text(*graph, where)));
       return made;

@@ -16,7 +16,7 @@ Tensor read_axis(const Tensor& x, int axis, Expr extent, const std::function<Exp
   for (size_t d = 0; d < shape.size(); d++) map.push_back(axis_symbol(int(d), shape[d]));
   map[size_t(axis)] = at(map[size_t(axis)]);
   return build("interpolate", x.graph(), where,
-               [&](FunctionBuilder& b) { return b.view(x.id(), shape, map); });
+               [&](FunctionBuilder& b) { return b.view(node_id(x), shape, map); });
 }
 
 /// value(i) over the axis as numbers of x's type; the other axes stretch.

@@ -22,14 +22,14 @@ void Runner::State::find_slots(Where where) {
   input_slots.clear();
   output_slots.clear();
   for (const Tensor& input : inputs) {
-    const auto& name = std::get<InputAttr>(graph->builder[input.id()].attr).name;
+    const auto& name = std::get<InputAttr>(graph->builder[node_id(input)].attr).name;
     const runtime::SlotId slot = plan.find_slot(name, runtime::SlotKind::argument);
     input_slots.push_back(slot && plan.slots[slot].used ? slot : runtime::SlotId());
   }
   for (const Tensor& output : outputs) {
-    const auto label = graph->readable.find(output.id());
+    const auto label = graph->readable.find(node_id(output));
     if (label == graph->readable.end())
-      throw Error("run", fmt::format("{} is not kept any more", described(*graph, output.id())), where);
+      throw Error("run", fmt::format("{} is not kept any more", described(*graph, node_id(output))), where);
     for (const runtime::PlanResult& result : plan.results)
       if (result.name == label->second) output_slots.push_back(result.slot);
   }
@@ -44,11 +44,11 @@ Runner::Runner(Graph& graph, std::vector<std::string> dimensions, std::vector<Te
     if (!g.dims.contains(name)) throw Error("run", no_dimension(g, name), where);
   for (const Tensor& input : inputs) {
     check_graph("run", state_->graph, input, where);
-    const auto* attr = std::get_if<InputAttr>(&g.builder[input.id()].attr);
+    const auto* attr = std::get_if<InputAttr>(&g.builder[node_id(input)].attr);
     if (!attr || attr->role != Role::argument)
       throw Error("run",
                   fmt::format("{} is not an input: only a tensor made by tensor reads the caller's memory",
-                              described(g, input.id())),
+                              described(g, node_id(input))),
                   where);
   }
   for (const Tensor& output : outputs) {

@@ -34,12 +34,12 @@ std::vector<Tensor> scan(std::string_view op, const Shape& space, int axis, Mono
     std::vector<NodeId> inputs;
     for (const Tensor& body : bodies) {
       attr.body_axes.push_back(body.rank() == 1 && space.size() > 1 ? std::vector<int>{axis} : all);
-      inputs.push_back(body.id());
+      inputs.push_back(node_id(body));
     }
     return b.add(std::move(attr), std::move(inputs), {}, where);
   });
   for (int c = 0; c < monoid.size(); c++)
-    results.push_back(build(op, graph, where, [&](FunctionBuilder& b) { return b.get(tuple.id(), c); }));
+    results.push_back(build(op, graph, where, [&](FunctionBuilder& b) { return b.get(node_id(tuple), c); }));
   return results;
 }
 

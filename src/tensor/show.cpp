@@ -39,7 +39,7 @@ std::ostream& operator<<(std::ostream& out, const ExecutionTable& table) { retur
 std::string to_string(const Tensor& tensor, const PrintOptions& options) {
   if (!tensor.defined()) return "empty tensor";
   const GraphState& g = *tensor.graph();
-  const Node& node = g.builder[tensor.id()];
+  const Node& node = g.builder[node_id(tensor)];
   const std::string name = node.kind == NodeKind::input ? std::get<InputAttr>(node.attr).name : node.name;
   auto headed = [&](const std::string& type) { return name.empty() ? type : name + ": " + type; };
   try {

@@ -31,7 +31,7 @@ Expr bound(std::string_view op, const Tensor& x, int axis, std::optional<Dim> gi
 } // namespace
 
 std::string on_axis(std::string_view op, const Tensor& x, int axis) {
-  return fmt::format("{} of {} along axis {}", op, described(*x.graph(), x.id()), axis);
+  return fmt::format("{} of {} along axis {}", op, described(*x.graph(), node_id(x)), axis);
 }
 
 IndexRange index_range(std::string_view op, const Tensor& x, int axis, std::optional<Dim> start,
@@ -68,7 +68,7 @@ Tensor Tensor::slice(int axis, Dim start, Dim end, int64_t step, Where where) co
   axis = axis_of("slice", axis, rank(), where);
   auto [first, count] = index_range("slice", *this, axis, start, end, step, where);
   return build("slice", graph, where,
-               [&](FunctionBuilder& b) { return b.slice(id_, axis, first, count, step); });
+               [&](FunctionBuilder& b) { return b.slice(node_id(*this), axis, first, count, step); });
 }
 
 Tensor Tensor::slice(std::vector<Slice> slices, Where where) const {
@@ -104,7 +104,8 @@ Tensor Tensor::narrow(int axis, Dim start, Dim length, Where where) const {
                   where);
     assume(*graph, condition, on_axis("narrow", *this, axis), where);
   }
-  return build("narrow", graph, where, [&](FunctionBuilder& b) { return b.slice(id_, axis, first, count); });
+  return build("narrow", graph, where,
+               [&](FunctionBuilder& b) { return b.slice(node_id(*this), axis, first, count); });
 }
 
 Tensor Tensor::select(int axis, Dim index, Where where) const {

@@ -19,14 +19,14 @@ Tensor ordered_keys(std::string_view op, const Tensor& x, Where where) {
   return build(op, x.graph(), where, [&](FunctionBuilder& b) {
     const Shape shape = type_of(x).shape;
     auto number = [&](int64_t value) { return integer(b, as, value, shape); };
-    NodeId raw = b.bitcast(x.id(), as);
+    NodeId raw = b.bitcast(node_id(x), as);
     // Negative numbers grow with falling patterns; -0 has the least pattern, and becomes 0.
     NodeId turned = b.map(Op::bit_xor, {raw, number(most)});
     NodeId negative = b.map(Op::lt, {raw, number(0)});
     NodeId key = b.map(Op::select, {negative, turned, raw});
     NodeId minus_zero = b.map(Op::eq, {raw, number(-most - 1)});
     key = b.map(Op::select, {minus_zero, number(0), key});
-    return b.map(Op::select, {b.map(Op::is_nan, {x.id()}), number(most), key});
+    return b.map(Op::select, {b.map(Op::is_nan, {node_id(x)}), number(most), key});
   });
 }
 
@@ -39,7 +39,7 @@ Tensor sorted_places(std::string_view op, const Tensor& x, int axis, bool descen
   return build(op, x.graph(), where, [&](FunctionBuilder& b) {
     const Shape shape = type_of(x).shape;
     NodeId places = b.iota(shape, axis_symbol(axis, shape[size_t(axis)]), DType::i64);
-    return b.get(b.add(SortAttr{axis, descending}, {keys.id(), places}, {}, where), 1);
+    return b.get(b.add(SortAttr{axis, descending}, {node_id(keys), places}, {}, where), 1);
   });
 }
 
@@ -54,7 +54,7 @@ Tensor elements_at(std::string_view op, const Tensor& x, int axis, const Tensor&
     std::vector<int> all;
     for (size_t d = 0; d < view.shape.size(); d++) all.push_back(int(d));
     view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
-    return b.add(view, {x.id(), places.id()}, {}, where);
+    return b.add(view, {node_id(x), node_id(places)}, {}, where);
   });
 }
 
@@ -76,12 +76,12 @@ Tensor packed_keys(const Tensor& x, const Tensor& places, bool largest, Where wh
   return build("topk", x.graph(), where, [&](FunctionBuilder& b) {
     const Shape shape = type_of(x).shape;
     auto number = [&](int64_t value) { return integer(b, DType::i64, value, shape); };
-    NodeId wide = b.cast(keys.id(), DType::i64);
+    NodeId wide = b.cast(node_id(keys), DType::i64);
     if (!largest) wide = b.map(Op::bit_not, {wide});
     if (x.dtype() == DType::u32)
       wide = b.map(Op::sub, {wide, number(largest ? int64_t(1) << 31 : -(int64_t(1) << 31))});
     NodeId high = b.map(Op::shl, {wide, number(32)});
-    return b.map(Op::bit_or, {high, b.map(Op::sub, {number(INT32_MAX), places.id()})});
+    return b.map(Op::bit_or, {high, b.map(Op::sub, {number(INT32_MAX), node_id(places)})});
   });
 }
 
@@ -110,7 +110,7 @@ public:
                inside = axis_symbol(int(rows_.size()) + 1, size_);
     const Expr place = block * size_ + inside;
     const auto at = [&](FunctionBuilder& b) {
-      return b.view(x.id(), space, index(place), lt(place, extent_));
+      return b.view(node_id(x), space, index(place), lt(place, extent_));
     };
     Tensor elements = built(x, at);
     Tensor all = built(x, [&](FunctionBuilder& b) { return b.iota(space, place, DType::i64); });
@@ -177,7 +177,7 @@ private:
       std::vector<int> all;
       for (size_t d = 0; d < rows_.size(); d++) all.push_back(int(d));
       view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
-      return b.add(view, {x.id(), block.id()}, {}, where_);
+      return b.add(view, {node_id(x), node_id(block)}, {}, where_);
     });
     Tensor inside = built(x, [&](FunctionBuilder& b) { return b.iota(space, j, DType::i64); });
     Tensor begin = apply(Op::mul, block, number(block, size_, rows_));
@@ -266,8 +266,8 @@ Indexed median(const Tensor& x, int axis, bool keep_dims, Where where) {
       const Shape shape = type_of(nans).shape;
       NodeId count = b.iota(shape, extent, DType::i64),
              middle = b.iota(shape, floordiv(extent - 1, 2), DType::i64);
-      NodeId none = b.map(Op::eq, {nans.id(), b.iota(shape, 0, DType::i64)});
-      return b.map(Op::select, {none, middle, b.map(Op::sub, {count, nans.id()})});
+      NodeId none = b.map(Op::eq, {node_id(nans), b.iota(shape, 0, DType::i64)});
+      return b.map(Op::select, {none, middle, b.map(Op::sub, {count, node_id(nans)})});
     });
     places = elements_at("median", order, axis, at, where);
   } else {

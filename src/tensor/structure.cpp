@@ -22,12 +22,12 @@ public:
   const std::string& name() const { return inner_->name; }
 
   Tensor parameter(std::string name, Shape shape, DType dtype) {
-    parameters_++;
+    ++end_of_parameters_;
     return graph_.tensor(to_dims(shape), dtype, std::move(name), where_);
   }
   /// What a body makes lies where it gets its values from; the call refuses those of two devices.
   Tensor stand_in(std::string name, const Tensor& value, Shape shape) {
-    if (const std::string& device = device_of(outer_, value.id()); device != outer_.device_name)
+    if (const std::string& device = device_of(outer_, node_id(value)); device != outer_.device_name)
       inner_->device_name = device;
     return parameter(std::move(name), std::move(shape), type_of(value).dtype);
   }
@@ -43,11 +43,11 @@ public:
   void check(const Tensor& value) { check_graph(op_, inner_, value, where_); }
   Function finish(const std::vector<std::pair<std::string, Tensor>>& results) {
     for (const auto& [name, id] : inner_->inputs)
-      if (id >= parameters_ || inner_->builder[id].kind != NodeKind::input)
+      if (id >= end_of_parameters_ || inner_->builder[id].kind != NodeKind::input)
         throw Error(op_, fmt::format("{} is made inside of the body: make it outside and pass it in", name),
                     where_);
     FunctionBuilder b = inner_->builder;
-    for (const auto& [name, value] : results) b.result(name, value.id());
+    for (const auto& [name, value] : results) b.result(name, node_id(value));
     return b.finish();
   }
   /// Into the module of the graph around it, with the functions inside of it and their assumptions.
@@ -64,12 +64,12 @@ private:
   std::shared_ptr<GraphState> inner_;
   Graph graph_;
   Where where_;
-  size_t parameters_ = 0;
+  NodeId end_of_parameters_{0};
 };
 
 std::vector<NodeId> ids_of(const std::vector<Tensor>& tensors) {
   std::vector<NodeId> ids;
-  for (const Tensor& t : tensors) ids.push_back(t.id());
+  for (const Tensor& t : tensors) ids.push_back(node_id(t));
   return ids;
 }
 void check_all(std::string_view op, const std::shared_ptr<GraphState>& graph,
@@ -103,9 +103,8 @@ std::vector<std::pair<std::string, Tensor>> named(const std::string& format,
 /// The results of a node that has several.
 std::vector<Tensor> results_of(std::string_view op, const std::shared_ptr<GraphState>& graph, Attr attr,
                                const std::vector<NodeId>& inputs, size_t count, Where where) {
-  const NodeId node = build(op, graph, where, [&](FunctionBuilder& b) {
-                        return b.add(std::move(attr), inputs, {}, where);
-                      }).id();
+  const NodeId node = node_id(
+      build(op, graph, where, [&](FunctionBuilder& b) { return b.add(std::move(attr), inputs, {}, where); }));
   std::vector<Tensor> results;
   for (size_t i = 0; i < count; i++)
     results.push_back(build(op, graph, where, [&](FunctionBuilder& b) { return b.get(node, int(i)); }));
@@ -162,7 +161,7 @@ Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried,
   attr.stepped = int(stepped.size());
   std::vector<NodeId> inputs = ids_of(carried);
   for (const auto* list : {&stepped, &invariants})
-    for (const Tensor& t : *list) inputs.push_back(t.id());
+    for (const Tensor& t : *list) inputs.push_back(node_id(t));
   std::vector<Tensor> made = results_of("loop", graph, attr, inputs, results.size(), where);
   const auto middle = made.begin() + std::ptrdiff_t(carried.size());
   return {{made.begin(), middle}, {middle, made.end()}};
@@ -193,7 +192,7 @@ Graph::WhileResult Graph::while_loop(Dim most, const std::vector<Tensor>& carrie
   attr.count = to_expr(most);
   attr.carried = int(carried.size());
   std::vector<NodeId> inputs = ids_of(carried);
-  for (const Tensor& t : invariants) inputs.push_back(t.id());
+  for (const Tensor& t : invariants) inputs.push_back(node_id(t));
   std::vector<Tensor> made = results_of("while_loop", graph, attr, inputs, carried.size() + 1, where);
   Tensor steps = made.back();
   made.pop_back();
@@ -228,8 +227,8 @@ std::vector<Tensor> Graph::cond(const Tensor& predicate, const std::vector<Tenso
     throw Error("cond", fmt::format("one side gives {}, the other one {}", text(types[0]), text(types[1])),
                 where);
   if (types[0].empty()) throw Error("cond", "both sides give nothing", where);
-  std::vector<NodeId> operands = {predicate.id()};
-  for (const Tensor& t : inputs) operands.push_back(t.id());
+  std::vector<NodeId> operands = {node_id(predicate)};
+  for (const Tensor& t : inputs) operands.push_back(node_id(t));
   return results_of("cond", graph, attr, operands, types[0].size(), where);
 }
 

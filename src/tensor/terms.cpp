@@ -51,14 +51,14 @@ Parts parts_of(std::string_view op, const std::vector<Component>& components, Wh
       throw Error(op, fmt::format("the transform of component {}: {}", c, error.what()), place);
     }
     parts.body_axes.push_back(component.axes);
-    parts.inputs.push_back(component.body.id());
+    parts.inputs.push_back(node_id(component.body));
   }
   return parts;
 }
 std::vector<Tensor> results(std::string_view op, const Parts& parts, Attr attr, Where place) {
-  const NodeId node = build(op, parts.graph, place, [&](FunctionBuilder& b) {
-                        return b.add(std::move(attr), parts.inputs, {}, place);
-                      }).id();
+  const NodeId node = node_id(build(op, parts.graph, place, [&](FunctionBuilder& b) {
+    return b.add(std::move(attr), parts.inputs, {}, place);
+  }));
   std::vector<Tensor> list;
   for (size_t c = 0; c < parts.monoid.size(); c++)
     list.push_back(build(op, parts.graph, place, [&](FunctionBuilder& b) { return b.get(node, int(c)); }));
@@ -68,7 +68,7 @@ std::vector<Tensor> results(std::string_view op, const Parts& parts, Attr attr, 
 /// The term behind a value, of a kind; null: another kind.
 template <class A> const A* term_of(const Tensor& tensor, const Node*& node, int& result) {
   const auto graph = graph_of("inspect", {&tensor}, Where::current());
-  node = &graph->builder[tensor.id()];
+  node = &graph->builder[node_id(tensor)];
   if (const auto* get = std::get_if<GetAttr>(&node->attr)) {
     result = get->index;
     node = &graph->builder[node->inputs[0]];
@@ -95,7 +95,7 @@ Tensor view(const Tensor& x, const Dims& shape, const MapOverAxes& map, const Ov
   const Dims axes = axes_of(to_shape(shape));
   auto at = indices("view", map, axes, x, place);
   return build("view", graph, place, [&](FunctionBuilder& b) {
-    return b.view(x.id(), to_shape(shape), std::move(at), condition(where, axes), fill);
+    return b.view(node_id(x), to_shape(shape), std::move(at), condition(where, axes), fill);
   });
 }
 std::vector<Tensor> fold(const Dims& space, const std::vector<int>& over,
@@ -136,7 +136,7 @@ Tensor scatter(const Tensor& base, const Tensor& values, const MapOverAxes& map,
   case ScatterOp::max: attr.op = truth ? Op::bit_or : Op::max; break;
   }
   return build("scatter", graph, place, [&](FunctionBuilder& b) {
-    return b.add(std::move(attr), {base.id(), values.id()}, {}, place);
+    return b.add(std::move(attr), {node_id(base), node_id(values)}, {}, place);
   });
 }
 
@@ -190,7 +190,7 @@ std::optional<ScatterTerm> as_scatter(const Tensor& tensor) {
 }
 std::optional<double> as_number(const Tensor& tensor) {
   const auto graph = graph_of("inspect", {&tensor}, Where::current());
-  const Node* node = &graph->builder[tensor.id()];
+  const Node* node = &graph->builder[node_id(tensor)];
   while (const auto* view = std::get_if<ViewAttr>(&node->attr)) {
     if (!view->predicate.is_constant(1)) return {};
     node = &graph->builder[node->inputs[0]];

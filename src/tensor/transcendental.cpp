@@ -165,8 +165,9 @@ Tensor Tensor::exp10(Where where) const {
   };
   Tensor r = fma(-n, constant(low), fma(-n, constant(high), x));
   Tensor unit = (r * 2.302585092994046).exp();
-  return f.done(build("exp10", x.graph(), where,
-                      [&](FunctionBuilder& b) { return b.map(Op::ldexp, {unit.id(), n.id()}, where); }));
+  return f.done(build("exp10", x.graph(), where, [&](FunctionBuilder& b) {
+    return b.map(Op::ldexp, {node_id(unit), node_id(n)}, where);
+  }));
 }
 
 Tensor Tensor::log10(Where where) const {

@@ -18,7 +18,7 @@ namespace {
 struct Lifted {
   ViewAttr view;
   std::vector<NodeId> inputs;
-  NodeId node = 0;
+  NodeId node;
 };
 Lifted lifted(Terms& t, const Node& fold, const FoldAttr& attr, int component, const std::vector<int>& axes) {
   const std::vector<int>& own = attr.body_axes[size_t(component)];
@@ -123,12 +123,12 @@ void Reverse::fold_plain(NodeId id, const FoldAttr& attr, int component, NodeId 
   const std::vector<int> kept = places_in(axes, outer), folded = places_in(axes, attr.reduced);
   const Lifted body = lifted(t_, node, attr, component, axes);
   const Shape full = t_.shape(body.node);
-  NodeId given = 0;
+  NodeId given;
   switch (attr.monoid.components()[size_t(component)].op) {
   case Op::add: given = t_.expand(g, full, kept); break;
   case Op::mul: given = t_.mul(t_.expand(g, full, kept), product_of_others(t_, body.node, folded)); break;
   default: {
-    if (cancels(t_, again_ ? again_->original(id) : id, seeds_, NodeId(active_.size()))) return;
+    if (cancels(t_, again_ ? again_->original(id) : id, seeds_, active_.end_id())) return;
     const NodeId best = t_.same(body.node, t_.expand(t_.b.get(id, component), full, kept));
     if (reads_windows(t_, body.node, folded)) {
       given = t_.masked(first_of(t_, best, folded, kept), t_.expand(g, full, kept));

@@ -11,7 +11,7 @@ namespace {
 /// A body read along all axes of the scan that its result has.
 struct LiftedBody {
   ViewAttr view;
-  NodeId body = 0, node = 0;
+  NodeId body, node;
 };
 LiftedBody lifted(Terms& t, const Node& node, const ScanAttr& attr, int component,
                   const std::vector<int>& axes) {

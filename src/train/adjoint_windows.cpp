@@ -382,7 +382,7 @@ private:
   Terms& t_;
   const FoldAttr& fold_;
   const Read& w_;
-  NodeId g_ = 0;
+  NodeId g_;
   std::vector<Expr> axes_;
   std::vector<XAxis> x_axes_;
   std::vector<Window> windows_;

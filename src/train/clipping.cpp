@@ -91,7 +91,8 @@ std::vector<Tensor> moving_averages(Graph& graph, const std::vector<Tensor>& par
   std::vector<Tensor> list;
   const auto state_of_graph = graph.state("moving_averages", where);
   const auto written = [&](const Tensor& p) {
-    const auto update = std::ranges::find(state_of_graph->updates, p.id(), &std::pair<NodeId, NodeId>::first);
+    const auto update =
+        std::ranges::find(state_of_graph->updates, node_id(p), &std::pair<NodeId, NodeId>::first);
     return update == state_of_graph->updates.end() ? p : wrap(state_of_graph, update->second);
   };
   const auto moved = [&](const Tensor& next, const Tensor& old) {
@@ -102,7 +103,7 @@ std::vector<Tensor> moving_averages(Graph& graph, const std::vector<Tensor>& par
   graph.update(weight, total, where);
   for (const Tensor& p : parameters) {
     const DType type = accumulator(p.dtype());
-    const auto& attr = input_attr(*state_of_graph, p.id(), "moving_averages", where);
+    const auto& attr = input_attr(*state_of_graph, node_id(p), "moving_averages", where);
     const Tensor state = graph.state(attr.name + ".ema", p.shape(), type, where);
     const Tensor sum = moved(state * decay + written(p).cast(type) * (1 - decay), state);
     graph.update(state, sum, where);

@@ -43,13 +43,13 @@ std::vector<train::Gradient> reversed(std::string_view op, const std::shared_ptr
   build(op, graph, where, [&](FunctionBuilder& b) {
     train::Reverse pass(b, graph->module, segments);
     made = pass.run(seeds, targets);
-    NodeId begin = NodeId(graph->node_count);
+    NodeId begin = graph->end_node;
     for (const auto& [end, value] : pass.sources()) {
       const std::string source = b[value].origin;
       for (; begin < end; ++begin)
         if (!source.empty()) b.origin(begin, source.ends_with(back) ? source : source + std::string(back));
     }
-    NodeId last = targets.empty() ? 0 : targets[0];
+    NodeId last = targets.empty() ? NodeId(0) : targets[0];
     for (const auto& g : made)
       if (g) last = std::max(last, *g);
     return last;
@@ -95,7 +95,7 @@ std::vector<Tensor> ones_for(std::string_view op, const std::vector<Tensor>& out
 
 std::vector<NodeId> ids_of(const std::vector<Tensor>& tensors) {
   std::vector<NodeId> ids;
-  for (const Tensor& t : tensors) ids.push_back(t.id());
+  for (const Tensor& t : tensors) ids.push_back(node_id(t));
   return ids;
 }
 
@@ -115,7 +115,7 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
       options.upstream.empty() ? ones_for(op, outputs, where) : options.upstream;
   check_alike(op, upstream, "upstream gradient", outputs, "output", where);
   std::vector<train::Reverse::Seed> seeds;
-  for (size_t i = 0; i < outputs.size(); ++i) seeds.push_back({outputs[i].id(), upstream[i].id()});
+  for (size_t i = 0; i < outputs.size(); ++i) seeds.push_back({node_id(outputs[i]), node_id(upstream[i])});
   return tensors_of(op, graph, reversed(op, graph, seeds, ids_of(inputs), where, options.segments), inputs,
                     options.no_path, where);
 }
@@ -147,17 +147,17 @@ std::vector<Tensor> jacobian_vector_products(const std::vector<Tensor>& outputs,
                                                            : DType::i8;
       // a number that no other term of the graph is made from
       std::vector<std::byte> bytes(size_t(storage_bytes(bits_type, 1)));
-      store_i64(bits_type, bytes.data(), 0, int64_t(graph->node_count % 100 + 1));
+      store_i64(bits_type, bytes.data(), 0, graph->end_node.number() % 100 + 1);
       const NodeId unit = b.bitcast(b.constant(TensorType{bits_type, {}}, bytes), output.dtype());
       const NodeId wide = b.view(unit, type_of(output).shape, {});
-      return b.add(FenceAttr{}, {wide, output.id()});
+      return b.add(FenceAttr{}, {wide, node_id(output)});
     });
-    const auto back = reversed(op, graph, {{output.id(), u.id()}}, ids_of(inputs), where);
+    const auto back = reversed(op, graph, {{node_id(output), node_id(u)}}, ids_of(inputs), where);
     std::vector<train::Reverse::Seed> seeds;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (back[i]) seeds.push_back({*back[i], tangents[i].id()});
+      if (back[i]) seeds.push_back({*back[i], node_id(tangents[i])});
     std::vector<train::Gradient> made(1);
-    if (!seeds.empty()) made = reversed(op, graph, seeds, {u.id()}, where);
+    if (!seeds.empty()) made = reversed(op, graph, seeds, {node_id(u)}, where);
     list.push_back(made[0] ? wrap(graph, *made[0]) : zeros_like(output, where));
   }
   return list;
@@ -178,7 +178,7 @@ Tensor stop_gradient(const Tensor& x, Where where) {
                           : width == 32 ? DType::i32
                           : width == 16 ? DType::i16
                                         : DType::i8;
-    return b.bitcast(b.bitcast(x.id(), integer), x.dtype());
+    return b.bitcast(b.bitcast(node_id(x), integer), x.dtype());
   });
 }
 

@@ -38,14 +38,14 @@ private:
 };
 
 /// What results and updates are made from.
-std::vector<bool> needed_nodes(const GraphState& g) {
-  std::vector<bool> needed(g.node_count);
+IdVector<NodeId, bool> needed_nodes(const GraphState& g) {
+  IdVector<NodeId, bool> needed(g.end_node.index());
   const auto need = [&](NodeId id) { needed[id] = true; };
   for (const auto& [id, _] : g.kept) need(id);
   for (const auto& [_, next] : g.updates) need(next);
-  for (size_t id = g.node_count; id-- > 0;)
+  for (NodeId id : needed.ids_down())
     if (needed[id])
-      for (NodeId input : g.builder[NodeId(id)].inputs) need(input);
+      for (NodeId input : g.builder[id].inputs) need(input);
   return needed;
 }
 
@@ -79,15 +79,15 @@ NonFinite described(const GraphState& g, NodeId id, bool nan) {
 std::vector<NonFinite> find_nonfinite(Graph& graph, Where where) {
   const auto state = graph.state("find_nonfinite", where);
   GraphState& g = *state;
-  const std::vector<bool> needed = needed_nodes(g);
+  const IdVector<NodeId, bool> needed = needed_nodes(g);
   std::vector<NodeId> terms;
-  for (NodeId id = 0; id < needed.size(); ++id) {
+  for (NodeId id : needed.ids()) {
     const Node& node = g.builder[id];
     if (needed[id] && !node.is_tuple() && is_float(node.type().dtype)) terms.push_back(id);
   }
   const WithoutResults aside(g);
   const int threads = g.options.threads;
-  std::vector<uint8_t> found(needed.size()); // 2: a NaN, 1: infinite
+  IdVector<NodeId, uint8_t> found(needed.size()); // 2: a NaN, 1: infinite
   std::vector<NonFinite> list;
   for (size_t begin = 0; begin < terms.size(); begin += terms_a_program) {
     const size_t end = std::min(terms.size(), begin + terms_a_program);
@@ -105,7 +105,7 @@ std::vector<NonFinite> find_nonfinite(Graph& graph, Where where) {
       for (NodeId input : g.builder[id].inputs) most = std::max(most, found[input]);
       return most;
     };
-    NodeId next = begin == 0 ? 0 : terms[begin - 1] + 1;
+    NodeId next = begin == 0 ? NodeId(0) : terms[begin - 1] + 1;
     for (size_t i = begin; i < end; ++i) {
       const NodeId id = terms[i];
       for (; next < id; ++next) // a tuple passes on what it reads: its results are looked at by themselves

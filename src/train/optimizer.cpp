@@ -13,7 +13,7 @@ LearningRate::LearningRate(const Tensor& given)
 
 namespace {
 std::string own_name(const Tensor& state) {
-  return std::get<InputAttr>(state.graph()->builder[state.id()].attr).name;
+  return std::get<InputAttr>(state.graph()->builder[node_id(state)].attr).name;
 }
 /// `next` where the condition holds, else the old value.
 Tensor chosen(const Tensor& when, const Tensor& next, const Tensor& old) {
@@ -71,7 +71,7 @@ void Optimizer::update(const std::vector<Tensor>& parameters, const std::vector<
     const Tensor& p = parameters[i];
     check_graph(name_, step_.graph(), p, where);
     check_graph(name_, step_.graph(), gradients[i], where);
-    if (input_attr(*step_.graph(), p.id(), name_, where).role != Role::state || !is_float(p.dtype()))
+    if (input_attr(*step_.graph(), node_id(p), name_, where).role != Role::state || !is_float(p.dtype()))
       throw Error(
           name_,
           fmt::format("parameter {} ({}) is not a state of floating-point numbers: Graph::state makes one", i,

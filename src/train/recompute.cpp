@@ -32,17 +32,18 @@ Recomputation::Recomputation(FunctionBuilder& builder, const std::vector<NodeId>
     : b_(builder) {
   find_needed(values, end);
   find_cuts(end, segments);
-  begin_ = cuts_.empty() ? 0 : cuts_.back(); // the last one is still in memory when its gradient begins
+  begin_ =
+      cuts_.empty() ? NodeId(0) : cuts_.back(); // the last one is still in memory when its gradient begins
 }
 
 void Recomputation::find_needed(const std::vector<NodeId>& values, NodeId end) {
-  needed_.assign(end, false);
-  fixed_.assign(end, false);
+  needed_.assign(end.index(), false);
+  fixed_.assign(end.index(), false);
   for (NodeId id : values) needed_[id] = true;
-  for (NodeId id = end; id-- > 0;)
+  for (NodeId id : needed_.ids_down())
     if (needed_[id])
       for (NodeId input : b_[id].inputs) needed_[input] = true;
-  for (NodeId id = 0; id < end; ++id) {
+  for (NodeId id : needed_.ids()) {
     const Node& node = b_[id];
     if (const auto* input = std::get_if<InputAttr>(&node.attr))
       fixed_[id] = input->role == Role::weight;
@@ -52,41 +53,41 @@ void Recomputation::find_needed(const std::vector<NodeId>& values, NodeId end) {
 }
 
 void Recomputation::find_cuts(NodeId end, int64_t segments) {
-  std::vector<NodeId> last(end);
-  for (NodeId id = 0; id < end; ++id) last[id] = id;
-  for (NodeId id = end; id-- > 0;) {
+  IdVector<NodeId, NodeId> last(end.index());
+  for (NodeId id : last.ids()) last[id] = id;
+  for (NodeId id : needed_.ids_down()) {
     if (!needed_[id]) continue;
     const NodeId until = is_read_through(b_[id].kind) ? last[id] : id;
     for (NodeId input : b_[id].inputs) last[input] = std::max(last[input], until);
   }
   // Before each term: bytes made so far, and bytes of these that are read from there on.
-  std::vector<double> made(end + 1), alive(end + 1);
-  for (NodeId id = 0; id < end; ++id) {
+  IdVector<NodeId, double> made(end.index() + 1), alive(end.index() + 1);
+  for (NodeId id : needed_.ids()) {
     const double bytes = needed_[id] && !fixed_[id] ? stored_bytes(b_[id]) : 0;
     made[id + 1] = made[id] + bytes;
     alive[id + 1] += bytes;
     if (last[id] < end) alive[last[id] + 1] -= bytes;
   }
-  for (NodeId id = 0; id < end; ++id) alive[id + 1] += alive[id];
+  for (NodeId id : needed_.ids()) alive[id + 1] += alive[id];
   const double share = made[end] / double(segments);
   for (int64_t k = 1; k < segments; ++k) {
     const double wish = share * double(k);
-    NodeId best = 0;
-    for (NodeId at = cuts_.empty() ? 1 : cuts_.back() + 1; at < end; ++at) {
+    NodeId best;
+    for (NodeId at = cuts_.empty() ? NodeId(1) : cuts_.back() + 1; at < end; ++at) {
       const double off = made[at] - wish;
       // A tuple and what reads its results stay together.
       if (b_[at].kind == NodeKind::get || off < -share / 2 || off > share / 2) continue;
-      const bool fewer = best == 0 || alive[at] < alive[best];
+      const bool fewer = !best || alive[at] < alive[best];
       if (fewer || (alive[at] == alive[best] && std::abs(off) < std::abs(made[best] - wish))) best = at;
     }
-    if (best > 0) cuts_.push_back(best);
+    if (best) cuts_.push_back(best);
   }
 }
 
 void Recomputation::open(NodeId id, const std::map<std::pair<NodeId, int>, NodeId>& arrived) {
   const auto next = std::ranges::upper_bound(cuts_, id);
   const NodeId end = *next;
-  begin_ = next == cuts_.begin() ? 0 : *std::prev(next);
+  begin_ = next == cuts_.begin() ? NodeId(0) : *std::prev(next);
   copies_.clear();
   fences_.clear();
   std::vector<NodeId> gradients;

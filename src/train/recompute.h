@@ -33,9 +33,9 @@ private:
   NodeId fenced(NodeId id, const std::vector<NodeId>& arrived);
 
   FunctionBuilder& b_;
-  std::vector<bool> needed_, fixed_; // fixed: made of constants and weights alone
+  IdVector<NodeId, bool> needed_, fixed_; // fixed: made of constants and weights alone
   std::vector<NodeId> cuts_;
-  NodeId begin_ = 0;                         // of the open segment
+  NodeId begin_;                             // of the open segment
   std::map<NodeId, NodeId> copies_, fences_; // of its terms, and of what they read from outside of it
   std::map<NodeId, NodeId> originals_;       // of both, of all segments
 };

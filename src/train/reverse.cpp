@@ -7,7 +7,7 @@
 namespace luminal::train {
 
 std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::vector<NodeId>& targets) {
-  NodeId end = 0;
+  NodeId end(0);
   for (const Seed& seed : seeds) end = std::max(end, seed.value + 1);
   mark(targets, end);
   targets_.insert(targets.begin(), targets.end());
@@ -20,7 +20,7 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
     for (const Seed& seed : seeds) values.push_back(seed.value);
     again_.emplace(t_.b, values, end, segments_);
   }
-  for (NodeId id = end; id-- > 0;) {
+  for (NodeId id = end - 1; id; --id) {
     if (!active(id) || t_[id].kind == NodeKind::get) continue; // get: its tuple collects
     if (again_ && again_->leaves_segment(id)) again_->open(id, pending_);
     Results g(t_[id].types.size());
@@ -52,15 +52,15 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
 
 /// What depends on a target through values that have gradients.
 void Reverse::mark(const std::vector<NodeId>& targets, NodeId end) {
-  active_.assign(end, false);
-  std::vector<bool> target(end);
+  active_.assign(end.index(), false);
+  IdVector<NodeId, bool> target(end.index());
   for (NodeId id : targets) {
-    if (id >= end) continue;
+    if (!target.has(id)) continue;
     target[id] = true;
     // A target that is one result of a tuple: the tuple keeps what arrives there.
     if (t_[id].kind == NodeKind::get) target[t_[id].inputs[0]] = true;
   }
-  for (NodeId id = 0; id < end; ++id) {
+  for (NodeId id : target.ids()) {
     const Node& node = t_[id];
     bool depends = target[id];
     for (NodeId input : node.inputs) depends = depends || active_[input];
@@ -73,7 +73,7 @@ void Reverse::mark(const std::vector<NodeId>& targets, NodeId end) {
 /// Does a gradient arrive there? Copies of a value have that of the value.
 bool Reverse::active(NodeId id) const {
   const NodeId own = again_ ? again_->original(id) : id;
-  return own < active_.size() && active_[own];
+  return active_.has(own) && active_[own];
 }
 
 /// Does the caller ask for the gradient that arrives there?

@@ -113,11 +113,11 @@ private:
   Terms t_;
   int64_t segments_;
   std::optional<Recomputation> again_;
-  std::vector<bool> active_;
+  IdVector<NodeId, bool> active_;
   std::vector<NodeId> seeds_;
   std::set<NodeId> targets_;
   std::vector<Source> sources_;
-  NodeId latest_ = 0;                                // of the terms that were given as gradients
+  NodeId latest_;                                    // of the terms that were given as gradients
   std::map<std::pair<NodeId, int>, NodeId> pending_; // node and result -> its gradient so far
 };
 

@@ -78,7 +78,7 @@ public:
   NodeId value(int at) {
     if (made_[size_t(at)]) return *made_[size_t(at)];
     const TypedScalar::Step& step = program_.steps[size_t(at)];
-    NodeId made = 0;
+    NodeId made;
     switch (step.kind) {
     case ScalarNode::Kind::constant: made = constant(step); break;
     case ScalarNode::Kind::leaf: made = leaves_.at(size_t(step.leaf)); break;
@@ -147,10 +147,10 @@ Gradient Terms::times(NodeId gradient, const Scalar& program, const std::vector<
 }
 
 std::vector<NodeId> Terms::inlined(const Function& function, const std::vector<NodeId>& inputs) {
-  std::vector<NodeId> place(function.nodes.size());
+  IdVector<NodeId, NodeId> place(function.nodes.size());
   LUMINAL_CHECK(inputs.size() == function.params.size(), "@{} with {} inputs", function.name, inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) place[function.params[i]] = inputs[i];
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+  for (NodeId id : function.nodes.ids()) {
     const Node& node = function[id];
     if (node.kind == NodeKind::input) continue;
     std::vector<NodeId> operands;

@@ -45,7 +45,7 @@ Module windows_module(const Windows& s, bool weight) {
 /// Of the largest fold of products.
 int64_t products_of_one(const Function& f) {
   int64_t most = 0;
-  for (NodeId id = 0; id < f.nodes.size(); id++) {
+  for (NodeId id : f.nodes.ids()) {
     const auto* fold = std::get_if<FoldAttr>(&f[id].attr);
     const auto* map = fold ? std::get_if<MapAttr>(&f[f[id].inputs[0]].attr) : nullptr;
     if (!map || map->op != Op::mul) continue;

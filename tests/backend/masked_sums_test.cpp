@@ -110,7 +110,7 @@ int masked_values(const std::string& text, const std::vector<std::string>& store
   const Function& f = module.entry();
   Partition partition;
   for (const std::string& name : stored)
-    for (NodeId id = 0; id < f.nodes.size(); id++)
+    for (NodeId id : f.nodes.ids())
       if (f[id].name == name) partition.kernels.push_back({id});
   EXPECT_EQ(partition.kernels.size(), stored.size());
   for (const FunctionResult& r : f.results) partition.kernels.push_back({r.value});
@@ -120,8 +120,7 @@ int masked_values(const std::string& text, const std::vector<std::string>& store
   changed.functions[0] = masked.function;
   EXPECT_TRUE(verify(changed).empty());
   int count = 0;
-  for (NodeId id = 0; id < f.nodes.size(); id++)
-    count += masked.function[masked.stored_as[id]].kind != f[id].kind;
+  for (NodeId id : f.nodes.ids()) count += masked.function[masked.stored_as[id]].kind != f[id].kind;
   return count;
 }
 

@@ -255,7 +255,7 @@ inline Failing with_bytes(const Failing& f) {
   const Function& from = f.module.entry();
   Failing next = f;
   FunctionBuilder b(from.name, &next.module);
-  std::vector<NodeId> made;
+  IdVector<NodeId, NodeId> made;
   for (const Node& node : from.nodes) {
     const auto* input = std::get_if<InputAttr>(&node.attr);
     if (!input || bits(input->type.dtype) != 4 || input->role == Role::state) {

@@ -71,6 +71,26 @@ TEST(Id, AListGivesItsIds) {
   EXPECT_EQ(seen, (std::vector<int>{0, 1, 2, 3}));
 }
 
+TEST(Id, DownwardsThereAreThoseOfNow) {
+  Books books;
+  EXPECT_TRUE(books.ids_down().begin() == books.ids_down().end());
+  books = {"a", "b", "c"};
+  std::vector<int> seen;
+  for (const BookId id : books.ids_down()) {
+    seen.push_back(id.number());
+    if (books.size() < 5) books.add("d"); // not met
+  }
+  EXPECT_EQ(seen, (std::vector<int>{2, 1, 0}));
+}
+
+TEST(Id, AListChecksWhereItIsAskedTo) {
+  Books books = {"a", "b"};
+  books.at(BookId(1)) = "c";
+  EXPECT_EQ(std::as_const(books).at(BookId(1)), "c");
+  EXPECT_THROW((void)books.at(BookId(2)), std::out_of_range);
+  EXPECT_THROW((void)books.at(BookId()), std::out_of_range);
+}
+
 TEST(Id, FlagsAreAListToo) {
   IdVector<BookId, bool> read(2);
   read[BookId(1)] = true;

@@ -51,7 +51,7 @@ Kernels kernels_of(const std::string& text) {
   k.partition = fuse(region);
   k.stored = values_in_memory(region, k.partition);
   k.stored.insert(region.given.begin(), region.given.end());
-  for (NodeId id = 0; id < f.nodes.size(); id++) // as a plan has slots for them
+  for (NodeId id : f.nodes.ids()) // as a plan has slots for them
     if (f[id].kind == NodeKind::constant) k.stored.insert(id);
   return k;
 }

@@ -41,7 +41,7 @@ size_t count(std::string_view text, std::string_view part) {
 
 TEST(GraphViews, Dot) {
   Module m = parse_module(small);
-  std::string dot = to_dot(m, {3});
+  std::string dot = to_dot(m, {NodeId(3)});
   EXPECT_THAT(dot, HasSubstr("subgraph cluster_1 {\n    label=\"@main\";"));
   EXPECT_THAT(dot, HasSubstr("label=\"0: f32[4]\"")); // a result of a tuple, with its shape
   EXPECT_THAT(dot, HasSubstr("label=\"f32[4, 3]\""));
@@ -52,7 +52,7 @@ TEST(GraphViews, Dot) {
 
 TEST(GraphViews, Html) {
   Module m = parse_module(small);
-  std::string html = to_html(m, {3});
+  std::string html = to_html(m, {NodeId(3)});
   EXPECT_THAT(html, HasSubstr("<h2>@main"));
   EXPECT_THAT(html, HasSubstr("a&lt;b&gt;"));
   EXPECT_THAT(html, Not(HasSubstr("<b>")));

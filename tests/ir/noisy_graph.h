@@ -62,8 +62,8 @@ private:
   Function decorated(const Function& f, const std::string& name) {
     FunctionBuilder b(name, &module);
     b_ = &b;
-    std::vector<NodeId> place(f.nodes.size());
-    for (NodeId id = 0; id < f.nodes.size(); ++id) {
+    IdVector<NodeId, NodeId> place(f.nodes.size());
+    for (NodeId id : f.nodes.ids()) {
       const Node& node = f[id];
       if (auto* input = std::get_if<InputAttr>(&node.attr)) {
         place[id] = b.input(input->name, input->type, input->role);

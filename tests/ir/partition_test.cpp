@@ -71,14 +71,16 @@ TEST(Partition, ValuesThatNoKernelStores) {
   EXPECT_THAT(mistakes_of(m, "kernel %a kernel %a, %y"), ElementsAre(at + "%a is stored twice"));
   EXPECT_THAT(mistakes_of(m, "kernel %a"), ElementsAre(at + "%y must be stored: it is a result"));
   const Region region = whole_region(m.entry());
-  EXPECT_THAT(verify(Partition{{{6}, {}}}, region), ElementsAre(at + "kernel number 1 stores nothing"));
-  EXPECT_THAT(verify(Partition{{{6}, {9}}}, region), ElementsAre(at + "value 9 does not exist: there are 7"));
+  const NodeId c(4), d(5), y(6), beyond(9);
+  EXPECT_THAT(verify(Partition{{{y}, {}}}, region), ElementsAre(at + "kernel number 1 stores nothing"));
+  EXPECT_THAT(verify(Partition{{{y}, {beyond}}}, region),
+              ElementsAre(at + "value 9 does not exist: there are 7"));
   Region rest = region; // %d is made at load
-  rest.given.insert(5);
-  EXPECT_THAT(verify(Partition{{{6}, {5}}}, rest),
+  rest.given.insert(d);
+  EXPECT_THAT(verify(Partition{{{y}, {d}}}, rest),
               ElementsAre(at + "%d is not computed: it is there before, made from weights"));
-  EXPECT_THAT(verify(Partition{{{6}, {4}}}, rest), ElementsAre(at + "no result needs %c"));
-  EXPECT_TRUE(verify(Partition{{{6}}}, rest).empty());
+  EXPECT_THAT(verify(Partition{{{y}, {c}}}, rest), ElementsAre(at + "no result needs %c"));
+  EXPECT_TRUE(verify(Partition{{{y}}}, rest).empty());
   const Module more = parse_module(R"(
 fn @main(%x: f32[4, 8]) {
   %half = const f32 0.5
@@ -149,8 +151,9 @@ fn @main(%x: f32[8], %i: i32[4], %old: f32[8]) {
   EXPECT_THAT(mistakes_of(m, "kernel %j kernel %b kernel %o kernel %u, %bytes"),
               ElementsAre(at + "kernel %u, %bytes: %u is a scatter, which has a kernel of its own"));
   Region checked = whole_region(m.entry());
-  checked.read.insert(4); // %g
-  ASSERT_EQ(m.entry()[4].name, "g");
+  const NodeId g(4);
+  checked.read.insert(g);
+  ASSERT_EQ(m.entry()[g].name, "g");
   EXPECT_THAT(
       verify(parse_partition("partition @main { kernel %j kernel %b kernel %bytes kernel %o kernel %u }",
                              m.entry()),
@@ -163,7 +166,7 @@ TEST(Partition, WhatIsInMemory) {
   const Region region = whole_region(m.entry());
   const auto values =
       values_in_memory(region, parse_partition("partition @main { kernel %a kernel %y }", m.entry()));
-  EXPECT_THAT(values, ElementsAre(0, 1, 2, 6));
+  EXPECT_THAT(values, ElementsAre(NodeId(0), NodeId(1), NodeId(2), NodeId(6)));
 }
 
 } // namespace

@@ -370,7 +370,7 @@ TEST(PassRules, TextPassesKeepTheInterface) {
               testing::ThrowsMessage<Error>(HasSubstr("mine has made result y f16[4], it was f32[4]")));
   Module broken = m;
   const Pass breaks("breaks", "leaves a wrong type", [](Module& mod) -> int64_t {
-    mod.functions[0].nodes[1].types[0].dtype = DType::f16;
+    mod.functions[0].nodes[NodeId(1)].types[0].dtype = DType::f16;
     return 1;
   });
   EXPECT_THAT([&] { checked(breaks).run(broken); },

@@ -273,7 +273,7 @@ protected:
     const Shape& s = t.shape;
     ScatterAttr scatter;
     Shape space = s;
-    std::vector<NodeId> inputs{base, 0};
+    std::vector<NodeId> inputs{base, base};
     if (chance(60)) { // places by holes
       const auto d = size_t(below(int(s.size())));
       space[d] = extent();

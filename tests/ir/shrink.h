@@ -5,6 +5,7 @@
 #include "ir/random_inputs.h"
 #include "luminal/error.h"
 #include <cmath>
+#include <fmt/format.h>
 #include <functional>
 #include <optional>
 #include <regex>
@@ -62,8 +63,8 @@ private:
   /// A node becomes one of its inputs, or an input of its value.
   bool fewer_nodes() {
     bool any = false;
-    for (NodeId id = NodeId(best_.module.entry().nodes.size()); id-- > 0;) {
-      if (id >= best_.module.entry().nodes.size()) continue;
+    for (NodeId id : best_.module.entry().nodes.ids_down()) {
+      if (!best_.module.entry().nodes.has(id)) continue;
       const Node node = best_.module.entry()[id];
       if (node.kind == NodeKind::input || node.types.size() != 1 || node.is_tuple()) continue;
       bool gone = false;
@@ -92,11 +93,11 @@ private:
     next.bindings.symbols = best_.bindings.symbols;
     std::map<NodeId, HostTensor> values;
     for (NodeId id : cut) values[id] = value_of(id);
-    std::vector<bool> needed(f.nodes.size());
+    IdVector<NodeId, bool> needed(f.nodes.size());
     std::vector<size_t> results;
     for (size_t k = 0; k < f.results.size(); ++k)
       if (!dropped.contains(k)) results.push_back(k), needed[f.results[k].value] = true;
-    for (NodeId id = NodeId(f.nodes.size()); id-- > 0;) {
+    for (NodeId id : f.nodes.ids_down()) {
       if (!needed[id]) continue;
       if (aliases.contains(id))
         needed[aliases.at(id)] = true;
@@ -105,14 +106,14 @@ private:
     }
     FunctionBuilder b(f.name, &next.module);
     std::map<NodeId, NodeId> made;
-    for (NodeId id = 0; id < f.nodes.size(); ++id) {
+    for (NodeId id : f.nodes.ids()) {
       if (!needed[id]) continue;
       if (aliases.contains(id)) {
         made[id] = made.at(aliases.at(id));
         continue;
       }
       if (cut.contains(id)) {
-        std::string name = "v" + std::to_string(id);
+        std::string name = fmt::format("v{}", id);
         while (best_.bindings.inputs.contains(name)) name += "_";
         made[id] = b.input(name, f[id].type());
         next.bindings.inputs[name] = values[id];

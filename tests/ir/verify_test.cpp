@@ -49,7 +49,7 @@ TEST(Verify, Mistakes) {
   const std::vector<Broken> list{
       {"@main %p: [mul] its types are not those of its inputs",
        [](Module& m) { node(m, "p").types[0].dtype = DType::f16; }},
-      {"@main %p: input 99 does not come before it", [](Module& m) { node(m, "p").inputs[0] = 99; }},
+      {"@main %p: input 99 does not come before it", [](Module& m) { node(m, "p").inputs[0] = NodeId(99); }},
       {"@main %p: input 5 does not come before it", [](Module& m) { node(m, "p").inputs[0] = id(m, "p"); }},
       {"@main %p: [mul] shapes differ: [4] x [S, 4]", [](Module& m) { node(m, "p").inputs[0] = id(m, "w"); }},
       {"@main %p: a map with attributes of cast",
@@ -96,7 +96,7 @@ TEST(Verify, Mistakes) {
       {"@main: input 'x' exists twice", [](Module& m) { std::get<InputAttr>(node(m, "w").attr).name = "x"; }},
       {"@main: result 's' exists twice", [](Module& m) { m.functions.back().results[2].name = "s"; }},
       {"@main: result 'g' is node 99, which does not exist",
-       [](Module& m) { m.functions.back().results[2].value = 99; }},
+       [](Module& m) { m.functions.back().results[2].value = NodeId(99); }},
       {"@main: result 'g' is a tuple", [](Module& m) { m.functions.back().results[2].value = id(m, "f"); }},
       {"writes state 'd', which does not exist",
        [](Module& m) { m.functions.back().results[1].state = "d"; }},
@@ -180,7 +180,7 @@ TEST(Verify, TheBuilderRefusesAtTheCallersLine) {
   EXPECT_THAT(message([&] { b.slice(x, 1, 1, 3); }),
               HasSubstr("[view] the index i1 + 1 leaves axis 1 of extent 3"));
   EXPECT_THAT(message([&] { b.input("x", {DType::f32, {}}); }), HasSubstr("[input] 'x' exists already"));
-  EXPECT_THAT(message([&] { b.map(Op::add, {x, 77}); }), HasSubstr("node 77 does not exist"));
+  EXPECT_THAT(message([&] { b.map(Op::add, {x, NodeId(77)}); }), HasSubstr("node 77 does not exist"));
   EXPECT_THAT(message([&] { b.constant(TensorType{DType::f32, {3}}, std::vector<std::byte>(8)); }),
               HasSubstr("[const] f32[3] needs 12 bytes, found 8"));
   EXPECT_THAT(message([&] { b.add(CallAttr{"g"}, {x}); }),
@@ -202,8 +202,8 @@ TEST(Builder, EqualNodesAreOneNode) {
   b.result("r", b.map(Op::sub, {x, late}));
   Function f = b.finish();
   EXPECT_EQ(4u, f.nodes.size()); // three inputs first, whoever uses them, and one operation
-  EXPECT_EQ((std::vector<NodeId>{0, 1, 2}), f.params);
-  EXPECT_EQ(NodeKind::map, f[3].kind);
+  EXPECT_EQ((std::vector{NodeId(0), NodeId(1), NodeId(2)}), f.params);
+  EXPECT_EQ(NodeKind::map, f[NodeId(3)].kind);
 }
 
 TEST(Builder, ReshapesAreViews) {

@@ -36,7 +36,7 @@ Module checked_round_trip(const std::string& text) {
   for (const NodeId id : module.entry().params) {
     const auto& input = std::get<InputAttr>(module.entry()[id].attr);
     testing_ir::RandomInput random{input.name, input.type, testing_ir::RandomInput::Style::uniform};
-    bindings.inputs[input.name] = random.data({}, id + 1);
+    bindings.inputs[input.name] = random.data({}, uint64_t(id.number() + 1));
   }
   EXPECT_EQ(different_values(module, after, bindings), std::nullopt) << to_string(after);
   return after;

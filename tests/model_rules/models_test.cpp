@@ -89,7 +89,7 @@ TEST(Regions, AreAHandfulForManyLayers) {
 TEST(RoundTrip, NamesAndOriginsStay) {
   Module module = transformer(1, true);
   Function& f = module.functions.back();
-  for (NodeId id = 0; id < f.nodes.size(); ++id)
+  for (NodeId id : f.nodes.ids())
     if (f.nodes[id].kind == NodeKind::map) {
       f.nodes[id].name = fmt::format("value{}", id);
       f.nodes[id].origin = fmt::format("model.cpp:{}", id);

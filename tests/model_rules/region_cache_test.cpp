@@ -215,7 +215,7 @@ TEST(FragmentText, IsReadAsItWasWritten) {
       rules::Choice choice = rules::first_rows(terms);
       choice.decided = true;
       for (const NodeId id : entered->nodes)
-        if (entered->kinds[id] == rules::TermKind::map && id % 2 == 0)
+        if (entered->kinds[id] == rules::TermKind::map && id.number() % 2 == 0)
           choice.kernels.push_back({entered->classes[id]});
       const rules::Fragment fragment = rules::emit(terms, *entered, choice);
       const auto text = rules::fragment_text(fragment, function->module);
@@ -225,7 +225,7 @@ TEST(FragmentText, IsReadAsItWasWritten) {
       ASSERT_TRUE(read) << name << "\n" << *text;
       EXPECT_EQ(rules::fragment_text(*read, function->module), text) << name;
       Partition partition[2];
-      std::vector<bool> decided[2];
+      IdVector<NodeId, bool> decided[2];
       std::string made[2];
       for (const int k : {0, 1}) {
         rules::FunctionWriter writer(function->module.entry());

@@ -48,7 +48,7 @@ public:
         Tensor y = order == RowOrder::bytes ? matmul_transposed(x, *weight)
                                             : matmul_transposed(quantize_rows(x), *weight);
         outputs.push_back(view.name);
-        names[graph.state()->kept.at(y.keep().id())] = view.name;
+        names[graph.state()->kept.at(node_id(y.keep()))] = view.name;
       }
     }
   }

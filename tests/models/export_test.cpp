@@ -66,7 +66,7 @@ protected:
   }
   static void export_to(const Folder& folder, const ModelFile& file, const char* target) {
     Llama model = make_llama(file, {.context = 64, .chunk = 8});
-    const std::string kept = model.graph.state()->kept.at(model.logits.id());
+    const std::string kept = model.graph.state()->kept.at(node_id(model.logits));
     export_graph(model.graph, folder, target, "stories", {{kept, "logits"}}, {}, typical_sizes(model));
   }
   static void compare(const ModelFile& file, const std::string& text, double bound) {
@@ -178,9 +178,10 @@ TEST(Export, LoopsStatesChecksAndMistakes) {
                      });
   Tensor z = loop.carried[0].set_name("z").keep();
   const Folder folder("small");
-  const auto files = export_graph(g, folder, "host", "small",
-                                  {{g.state()->kept.at(y.id()), "y"}, {g.state()->kept.at(z.id()), "z"}},
-                                  {{1000, 1}, {10000, 2}, {200000, 3}}); // launches on any number of workers
+  const auto files =
+      export_graph(g, folder, "host", "small",
+                   {{g.state()->kept.at(node_id(y)), "y"}, {g.state()->kept.at(node_id(z)), "z"}},
+                   {{1000, 1}, {10000, 2}, {200000, 3}}); // launches on any number of workers
   EXPECT_EQ(files.runtime.size(), 2u);
   const std::string main = R"(
 #include "small.h"

@@ -83,7 +83,7 @@ public:
       const auto& input = std::get<InputAttr>(module_.entry()[id].attr);
       const bool labels = !is_float(input.type.dtype);
       testing_ir::RandomInput random{input.name, input.type, testing_ir::RandomInput::Style::uniform};
-      bindings.inputs[input.name] = random.data({}, id + 7);
+      bindings.inputs[input.name] = random.data({}, uint64_t(id.number() + 7));
       HostTensor& t = bindings.inputs[input.name];
       if (labels && input.type.dtype != DType::boolean)
         for (int64_t k = 0; k < t.count(); ++k) store_i64(t.dtype, t.data.data(), k, (k * 7 + 1) % 5);

@@ -77,7 +77,7 @@ private:
   TensorType type_;
   FunctionBuilder builder_;
   std::vector<NodeId> values_, positive_;
-  NodeId one_ = 0;
+  NodeId one_;
 };
 
 /// What differs between a module and terms drawn at random from its saturated region.

@@ -213,7 +213,7 @@ TEST(Results, HaveTheNameOfTheirTensor) {
   none.keep();
   odd.set_name("my logits: 1").keep();
   x.keep();
-  const auto label = [&](const Tensor& t) { return g.state()->kept.at(t.id()); };
+  const auto label = [&](const Tensor& t) { return g.state()->kept.at(node_id(t)); };
   EXPECT_EQ(label(early), "early");
   EXPECT_EQ(label(late), "late");
   EXPECT_EQ(label(none), "output2");

@@ -34,7 +34,7 @@ void compare_with_interpreter(Graph& g, const std::vector<Tensor>& results, cons
     const int64_t n = t.element_count();
     std::vector<std::byte> got(size_t(storage_bytes(t.dtype(), n)));
     t.read(got.data(), t.dtype());
-    const HostTensor want = interpreter.result(g.state()->kept.at(t.id()));
+    const HostTensor want = interpreter.result(g.state()->kept.at(node_id(t)));
     for (int64_t i = 0; i < n; ++i) {
       if (is_float(t.dtype())) {
         const double a = load_f64(t.dtype(), got.data(), i), b = want.at(i);

@@ -67,7 +67,7 @@ TEST(Empty, EveryOperationTakesAConstantExtentOfZero) {
   const Module module = g.state()->snapshot(); // the interpreter refers to it
   Interpreter interpreter(module, bindings);
   for (const auto& [name, value] : made) {
-    const HostTensor want = interpreter.result(g.state()->kept.at(value.id()));
+    const HostTensor want = interpreter.result(g.state()->kept.at(node_id(value)));
     ASSERT_EQ(value.element_count(), want.count()) << name;
     std::vector<std::byte> got(want.data.size());
     if (!got.empty()) value.read(got.data(), want.dtype);

@@ -318,7 +318,7 @@ TEST(OriginalTraps, ChainsOfViewsAreWhatCopiesGive) {
   Interpreter interpreter(module, bindings);
   for (const Chain& c : chains) {
     EXPECT_EQ(c.tensor.data<float>(), c.array.values) << "seed " << seed << ", plan:" << c.text;
-    HostTensor judged = interpreter.result(g.state()->kept.at(c.tensor.id()));
+    HostTensor judged = interpreter.result(g.state()->kept.at(node_id(c.tensor)));
     EXPECT_EQ(judged.shape, c.array.shape) << c.text;
     for (int64_t i = 0; i < judged.count(); ++i)
       ASSERT_EQ(float(judged.at(i)), c.array.values[size_t(i)])

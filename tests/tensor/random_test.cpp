@@ -20,7 +20,7 @@ void expect_equal_bits(Graph& g, const std::vector<Tensor>& kept, const Bindings
   for (const Tensor& t : kept) {
     std::vector<std::byte> got(size_t(storage_bytes(t.dtype(), t.element_count())));
     t.read(got.data(), t.dtype());
-    EXPECT_TRUE(interpreter.result(g.state()->kept.at(t.id())).data == got) << "result " << t.id();
+    EXPECT_TRUE(interpreter.result(g.state()->kept.at(node_id(t))).data == got) << "result " << t.id();
   }
 }
 

@@ -154,7 +154,7 @@ private:
   }
 
   void compare(const Output& output, Interpreter& interpreter, int64_t n) {
-    const HostTensor want = interpreter.result(graph_.state()->kept.at(output.value.id()));
+    const HostTensor want = interpreter.result(graph_.state()->kept.at(node_id(output.value)));
     std::vector<std::byte> got(size_t(storage_bytes(want.dtype, want.count())));
     ASSERT_EQ(output.value.element_count(), want.count()) << output.label;
     output.value.read(got.data(), want.dtype);

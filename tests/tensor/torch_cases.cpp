@@ -189,7 +189,7 @@ void run_graph(std::span<Case> cases, const Differentiate& differentiate) {
     for (size_t i = 0; i < c.outputs.size(); ++i) {
       const Tensor& output = c.outputs[i];
       try {
-        HostTensor got = interpreter.result(graph.state()->kept.at(output.id()));
+        HostTensor got = interpreter.result(graph.state()->kept.at(node_id(output)));
         compare(c, i, got, "interpreter");
         std::vector<std::byte> data(size_t(storage_bytes(output.dtype(), output.element_count())));
         output.read(data.data(), output.dtype());

@@ -64,12 +64,12 @@ TEST(Autograd, OperationsWithoutAGradientSaySo) {
   op.text = {{"c", "({a})"}};
   register_op(op);
   const Tensor y = build("op", g.state(), Where::current(),
-                         [&](FunctionBuilder& b) { return b.add(MapAttr{Op::add, op.name}, {x.id()}); });
+                         [&](FunctionBuilder& b) { return b.add(MapAttr{Op::add, op.name}, {node_id(x)}); });
   EXPECT_ERROR(gradient(y.sum(), x),
                "[gradients] the operation opaque_of_autograd_test has no derivative for "
                "argument 0: register_op takes one");
   const Tensor moved = build("gather", g.state(), Where::current(), [&](FunctionBuilder& b) {
-    return b.add(CollectiveAttr{"all_reduce_max", "tp:1", 0}, {x.id()});
+    return b.add(CollectiveAttr{"all_reduce_max", "tp:1", 0}, {node_id(x)});
   });
   EXPECT_ERROR(gradient(moved.sum(), x), "[gradients] all_reduce_max has no gradient: of collectives "
                                          "all_reduce_sum, all_gather and reduce_scatter_sum have one");
@@ -84,8 +84,9 @@ TEST(Autograd, OperationsOfTheUserHaveGradients) {
   written.f64 = [](const double* a) { return a[0] * a[0] * a[0]; };
   written.definition = "a * a * a";
   register_op(written);
-  const Tensor y = build("op", g.state(), Where::current(),
-                         [&](FunctionBuilder& b) { return b.add(MapAttr{Op::add, written.name}, {x.id()}); });
+  const Tensor y = build("op", g.state(), Where::current(), [&](FunctionBuilder& b) {
+    return b.add(MapAttr{Op::add, written.name}, {node_id(x)});
+  });
   EXPECT_EQ(values(gradient(y.sum(), x)), (Numbers{0.75, 12}));
 }
 

@@ -54,7 +54,7 @@ public:
     const auto state = graph.state();
     Module module = state->module;
     FunctionBuilder b = state->builder;
-    for (size_t i = 0; i < tensors.size(); ++i) b.result(fmt::format("r{}", i), tensors[i].id());
+    for (size_t i = 0; i < tensors.size(); ++i) b.result(fmt::format("r{}", i), node_id(tensors[i]));
     module.functions.push_back(b.finish());
     if (const auto mistakes = verify(module); !mistakes.empty()) ADD_FAILURE() << mistakes[0];
     Interpreter interpreter(module, bindings, InterpMode::f64);

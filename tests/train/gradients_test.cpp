@@ -18,7 +18,7 @@ TEST(Gradients, EveryRowOfTheTable) {
     std::vector<Tensor> x;
     for (int a = 0; a < r.arity; ++a) x.push_back(p.input({7}, r.low, r.high));
     std::vector<NodeId> ids;
-    for (const Tensor& t : x) ids.push_back(t.id());
+    for (const Tensor& t : x) ids.push_back(node_id(t));
     const auto state = p.graph.state();
     Tensor y = build("op", state, Where::current(), [&](FunctionBuilder& b) { return b.map(Op(k), ids); });
     p.check({y}, {.tolerance = 1e-5, .second = true, .kinks = true});

@@ -30,7 +30,7 @@ uint64_t function_hash(const Function& f) {
   uint64_t h = f.nodes.size();
   for (const Node& node : f.nodes)
     h = hash_mix(h, node.kind == NodeKind::input ? uint64_t(node.type().dtype) : quick_hash(node));
-  for (const FunctionResult& result : f.results) h = hash_mix(h, result.value);
+  for (const FunctionResult& result : f.results) h = hash_mix(h, result.value.index());
   return h;
 }
 

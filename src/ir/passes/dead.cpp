@@ -98,7 +98,7 @@ private:
     for (size_t k = 0; k < m_.functions.size(); ++k) {
       const Function& f = m_.functions[k];
       bool effect = false;
-      for (NodeId id = 0; id < f.nodes.size(); ++id) {
+      for (NodeId id : f.nodes.ids()) {
         effect |= f[id].kind == NodeKind::host;
         each_callee(f[id], [&](const std::string& name, Use use) {
           Use& known = use_[name];
@@ -121,12 +121,13 @@ private:
   }
   /// Parameters that the results named in `live` need.
   static std::vector<bool> needed_params(const Function& f, const std::vector<bool>& live) {
-    std::vector<bool> needed(f.nodes.size(), false), params;
+    IdVector<NodeId, bool> needed(f.nodes.size(), false);
     for (size_t i = 0; i < f.results.size(); ++i)
       if (live[i]) needed[f.results[i].value] = true;
-    for (size_t id = f.nodes.size(); id-- > 0;)
+    for (NodeId id : f.nodes.ids_down())
       if (needed[id])
         for (NodeId input : f.nodes[id].inputs) needed[input] = true;
+    std::vector<bool> params;
     for (NodeId p : f.params) params.push_back(needed[p]);
     return params;
   }

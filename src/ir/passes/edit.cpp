@@ -9,7 +9,7 @@
 namespace luminal::passes {
 namespace {
 
-constexpr NodeId free_slot = 0xffffffffu;
+constexpr NodeId free_slot; // none
 
 struct QuickHash {
   uint64_t h;
@@ -114,7 +114,7 @@ std::vector<std::byte> packed(DType type, double value) {
 uint64_t quick_hash(const Node& node) {
   QuickHash hash{uint64_t(node.kind) + 1};
   std::visit(hash, node.attr);
-  for (NodeId input : node.inputs) hash.mix(input);
+  for (NodeId input : node.inputs) hash.mix(input.index());
   return hash.h;
 }
 
@@ -129,7 +129,7 @@ Rebuild::Rebuild(Function& function, const Module* module) : function_(function)
   table_.assign(std::bit_ceil(old_.size() * 2 + 16), {0, free_slot});
   for (NodeId& p : function.params) {
     const NodeId id = p;
-    p = place_[id] = NodeId(nodes_.size());
+    p = place_[id] = nodes_.end_id();
     nodes_.push_back(std::move(old_[id]));
     old_[id].kind = NodeKind::input;
     uses_.push_back(old_uses_[id]);
@@ -157,7 +157,7 @@ void Rebuild::grow() {
 }
 
 NodeId Rebuild::put(Node node) {
-  const auto id = NodeId(nodes_.size());
+  const NodeId id = nodes_.end_id();
   if (node.kind != NodeKind::host) {
     const uint64_t hash = quick_hash(node);
     size_t at = hash & (table_.size() - 1);
@@ -222,23 +222,23 @@ void Rebuild::finish() {
 
 int64_t sweep(Function& f) {
   const size_t n = f.nodes.size();
-  std::vector<uint8_t> needed(n, 0);
+  IdVector<NodeId, uint8_t> needed(n, 0);
   for (const FunctionResult& result : f.results) needed[result.value] = 1;
-  for (size_t id = n; id-- > 0;)
+  for (NodeId id : f.nodes.ids_down())
     if (needed[id])
       for (NodeId input : f.nodes[id].inputs) needed[input] = 1;
   bool in_order = true, all = true;
   for (size_t i = 0; i < f.params.size(); ++i) {
-    in_order &= f.params[i] == i;
+    in_order &= f.params[i] == NodeId(i);
     needed[f.params[i]] = 1;
   }
   for (uint8_t bit : needed) all &= bit != 0;
   if (all && in_order) return 0;
-  std::vector<Node> nodes;
+  IdVector<NodeId, Node> nodes;
   nodes.reserve(n);
-  std::vector<NodeId> place(n);
-  auto move = [&](size_t id) {
-    place[id] = NodeId(nodes.size());
+  IdVector<NodeId, NodeId> place(n);
+  auto move = [&](NodeId id) {
+    place[id] = nodes.end_id();
     for (NodeId& input : f.nodes[id].inputs) input = place[input];
     nodes.push_back(std::move(f.nodes[id]));
   };
@@ -247,7 +247,7 @@ int64_t sweep(Function& f) {
     move(p);
     p = place[p];
   }
-  for (size_t id = 0; id < n; ++id)
+  for (NodeId id : f.nodes.ids())
     if (needed[id]) move(id);
   for (FunctionResult& result : f.results) result.value = place[result.value];
   f.nodes = std::move(nodes);

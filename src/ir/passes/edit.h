@@ -21,7 +21,7 @@ public:
   const Node& operator[](NodeId id) const { return nodes_[id]; }
   const TensorType& type(NodeId id) const { return nodes_[id].type(); }
   const Module* module() const { return module_; }
-  NodeId size() const { return NodeId(nodes_.size()); }
+  NodeId end_id() const { return nodes_.end_id(); }
   /// `node` has its types.
   NodeId put(Node node);
   std::optional<NodeId> find(const Node& node) const;
@@ -30,7 +30,7 @@ public:
   NodeId place(NodeId old) const { return place_[old]; }
   /// One node or result of the function as it was reads the value. (Of values that a rule has put
   /// down it is not known, and false.)
-  bool used_once(NodeId id) const { return id < uses_.size() && uses_[id] == 1; }
+  bool used_once(NodeId id) const { return uses_.has(id) && uses_[id] == 1; }
 
   NodeId map(Op op, std::vector<NodeId> inputs, TensorType type);
   NodeId constant(TensorType type, std::vector<std::byte> data);
@@ -48,7 +48,7 @@ public:
   /// node.name is kept back.
   template <class Visit> static int64_t walk(Function& function, const Module* module, Visit&& visit) {
     Rebuild r(function, module);
-    for (NodeId id = 0; id < r.old_.size(); ++id) {
+    for (NodeId id : r.old_.ids()) {
       if (r.old_[id].kind == NodeKind::input) continue; // put down first
       r.step(id, visit);
     }
@@ -74,12 +74,12 @@ private:
 
   Function& function_;
   const Module* module_;
-  std::vector<Node> old_, nodes_;
-  std::vector<NodeId> place_;
-  std::vector<uint32_t> old_uses_, uses_;
-  std::vector<std::pair<uint64_t, NodeId>> table_; // open addressing; NodeId 0xffffffff: free
+  IdVector<NodeId, Node> old_, nodes_;
+  IdVector<NodeId, NodeId> place_;
+  IdVector<NodeId, uint32_t> old_uses_, uses_;
+  std::vector<std::pair<uint64_t, NodeId>> table_; // open addressing; none: free
   size_t used_ = 0;
-  NodeId current_ = 0;
+  NodeId current_;
 };
 
 /// Removes what no result needs; parameters stay, and stand first. Returns how many nodes went.

@@ -29,7 +29,7 @@ public:
   /// Nodes of the left side whose operands may be swapped.
   static int commutative_nodes(const RuleInstance& rule) {
     int count = 0;
-    for (NodeId id = 0; id <= rule.left; ++id) count += commutes(rule.function[id]);
+    for (NodeId id(0); id <= rule.left; ++id) count += commutes(rule.function[id]);
     return std::min(count, 8);
   }
 
@@ -44,7 +44,7 @@ private:
     return map && map->user_op.empty() && row(map->op).commutative;
   }
   bool uses(Expr symbol) const {
-    for (NodeId id = 0; id < p_.nodes.size(); ++id)
+    for (NodeId id : p_.nodes.ids())
       if (binding_.nodes[id])
         for (const TensorType& type : p_[id].types)
           for (Expr e : type.shape)

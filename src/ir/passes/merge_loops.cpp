@@ -1,6 +1,6 @@
 // ir/passes/merge_loops.cpp -- loops over the same values, of which one gives all that another one does:
 // a loop and the one that keeps what it carried for its gradient.
-#include "ir/node_table.h"
+#include "ir/id_table.h"
 #include "ir/passes/edit.h"
 #include <algorithm>
 
@@ -11,11 +11,11 @@ namespace {
 /// places. Nothing where one has no like.
 std::optional<std::vector<int>> found_in(const Function& a, const Function& b, int carried) {
   if (a.params.size() != b.params.size() || a.results.size() > b.results.size()) return {};
-  NodeTable table;
-  for (NodeId id = 0; id < b.nodes.size(); ++id) table.add(quick_hash(b[id]), id);
-  std::vector<std::optional<NodeId>> same(a.nodes.size());
+  IdTable<NodeId> table;
+  for (NodeId id : b.nodes.ids()) table.add(quick_hash(b[id]), id);
+  IdVector<NodeId, std::optional<NodeId>> same(a.nodes.size());
   for (size_t i = 0; i < a.params.size(); ++i) same[a.params[i]] = b.params[i];
-  for (NodeId id = 0; id < a.nodes.size(); ++id) {
+  for (NodeId id : a.nodes.ids()) {
     if (same[id]) continue;
     Node node = a[id];
     const bool known =
@@ -38,7 +38,7 @@ std::optional<std::vector<int>> found_in(const Function& a, const Function& b, i
 
 int64_t merge_in(Function& f, const Module& module) {
   std::vector<NodeId> loops;
-  for (NodeId id = 0; id < f.nodes.size(); ++id)
+  for (NodeId id : f.nodes.ids())
     if (f[id].kind == NodeKind::loop) loops.push_back(id);
   const auto redirect = [&](NodeId from, NodeId to, const std::vector<int>& places) {
     for (Node& node : f.nodes)

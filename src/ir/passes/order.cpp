@@ -39,7 +39,7 @@ bool is_alias(const Node& node) {
 
 double peak_of(const Function& f, const std::vector<NodeId>& order) {
   const size_t n = f.nodes.size();
-  std::vector<size_t> position(n, 0), last(n, 0);
+  IdVector<NodeId, size_t> position(n, 0), last(n, 0);
   for (size_t k = 0; k < order.size(); ++k) last[order[k]] = position[order[k]] = k;
   for (size_t k = order.size(); k-- > 0;) { // users before what they read: aliases pass their last use on
     const Node& node = f[order[k]];
@@ -63,17 +63,17 @@ double peak_of(const Function& f, const std::vector<NodeId>& order) {
 }
 
 std::vector<NodeId> present_order(const Function& f) {
-  std::vector<NodeId> order(f.nodes.size());
-  for (NodeId id = 0; id < order.size(); ++id) order[id] = id;
+  std::vector<NodeId> order;
+  for (NodeId id : f.nodes.ids()) order.push_back(id);
   return order;
 }
 
 std::vector<NodeId> depth_first_order(const Function& f) {
   const size_t n = f.nodes.size();
-  std::vector<double> need(
+  IdVector<NodeId, double> need(
       n, 0); // the most memory while the node and what it reads are computed, as if nothing were shared
-  std::vector<std::vector<NodeId>> children(n);
-  for (NodeId id = 0; id < n; ++id) {
+  IdVector<NodeId, std::vector<NodeId>> children(n);
+  for (NodeId id : f.nodes.ids()) {
     auto& inputs = children[id];
     for (NodeId input : f[id].inputs)
       if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
@@ -87,7 +87,7 @@ std::vector<NodeId> depth_first_order(const Function& f) {
     need[id] = std::max(most, held + size_of(f[id]));
   }
   std::vector<NodeId> order;
-  std::vector<bool> seen(n, false);
+  IdVector<NodeId, bool> seen(n, false);
   for (NodeId p : f.params) {
     order.push_back(p);
     seen[p] = true;
@@ -119,12 +119,12 @@ int64_t reorder(Function& f) {
   sweep(f);
   const std::vector<NodeId> before = present_order(f), after = depth_first_order(f);
   if (after == before || !(peak_of(f, after) < peak_of(f, before))) return 0;
-  std::vector<NodeId> place(f.nodes.size());
-  std::vector<Node> nodes;
+  IdVector<NodeId, NodeId> place(f.nodes.size());
+  IdVector<NodeId, Node> nodes;
   int64_t moved = 0;
   for (NodeId id : after) {
-    moved += id != nodes.size();
-    place[id] = NodeId(nodes.size());
+    moved += id != nodes.end_id();
+    place[id] = nodes.end_id();
     for (NodeId& input : f.nodes[id].inputs) input = place[input];
     nodes.push_back(std::move(f.nodes[id]));
   }

@@ -166,7 +166,7 @@ int64_t simplify(Module& module) {
     changes += passes::Rebuild::walk(f, &module, [](passes::Rebuild& r, Node node) -> NodeId {
       std::optional<NodeId> best;
       for (int steps = 0; steps < 16; ++steps) {
-        const NodeId known = r.size();
+        const NodeId known = r.end_id();
         const auto id = simpler(r, node);
         if (!id) break;
         ++r.changes;

@@ -72,7 +72,7 @@ public:
     collect();
     std::vector<Place> places;
     std::set<NodeId> taken; // nodes that an earlier place replaces or removes
-    for (NodeId id = 0; id < f_.nodes.size(); ++id) {
+    for (NodeId id : f_.nodes.ids()) {
       auto at = by_root_.find(root_key(f_[id]));
       if (at == by_root_.end()) continue;
       for (const auto& [rule, instance] : at->second) {
@@ -109,7 +109,7 @@ private:
     std::set<DType> types;
     std::set<int> ranks;
     users_.resize(f_.nodes.size());
-    for (NodeId id = 0; id < f_.nodes.size(); ++id) {
+    for (NodeId id : f_.nodes.ids()) {
       for (const TensorType& type : f_[id].types) {
         types.insert(type.dtype);
         for (int r = 0; r <= int(type.shape.size()); ++r) ranks.insert(r);
@@ -130,17 +130,17 @@ private:
   std::set<NodeId> removed(const Place& place) const {
     const RuleInstance& r = *place.instance;
     const Function& p = r.function;
-    std::vector<bool> varies(p.nodes.size(), false), right(p.nodes.size(), false);
-    for (NodeId id = 0; id < p.nodes.size(); ++id) {
+    IdVector<NodeId, bool> varies(p.nodes.size(), false), right(p.nodes.size(), false);
+    for (NodeId id : p.nodes.ids()) {
       varies[id] = p[id].kind == NodeKind::input;
       for (NodeId input : p[id].inputs) varies[id] = varies[id] || varies[input];
     }
     right[r.right] = true;
-    for (size_t id = p.nodes.size(); id-- > 0;)
+    for (NodeId id : p.nodes.ids_down())
       if (right[id] && !(id <= r.left && place.binding.nodes[id]))
-        for (NodeId input : p[NodeId(id)].inputs) right[input] = true;
+        for (NodeId input : p[id].inputs) right[input] = true;
     std::set<NodeId> gone{place.root};
-    for (NodeId id = 0; id < p.nodes.size(); ++id)
+    for (NodeId id : p.nodes.ids())
       if (place.binding.nodes[id] && p[id].kind != NodeKind::input && varies[id] &&
           (!right[id] || id == r.left))
         gone.insert(*place.binding.nodes[id]);
@@ -198,7 +198,7 @@ private:
     match.function = f_.name;
     match.root = value(place.root);
     const Function& p = place.instance->function;
-    for (NodeId id = 0; id < p.nodes.size(); ++id)
+    for (NodeId id : p.nodes.ids())
       if (place.binding.nodes[id] && !p[id].name.empty())
         match.values[p[id].name] = value(*place.binding.nodes[id]);
     for (const auto& [symbol, bound] : place.binding.symbols)
@@ -210,9 +210,9 @@ private:
   const Module& module_;
   const Function& f_;
   Numerics allowed_;
-  std::vector<std::string> names_;
-  mutable std::vector<std::string> texts_;
-  std::vector<std::vector<NodeId>> users_;
+  IdVector<NodeId, std::string> names_;
+  mutable IdVector<NodeId, std::string> texts_;
+  IdVector<NodeId, std::vector<NodeId>> users_;
   std::map<Key, std::vector<std::pair<size_t, std::shared_ptr<const RuleInstance>>>> by_root_;
 
 public:
@@ -220,13 +220,13 @@ public:
   static std::optional<NodeId> build(passes::Rebuild& r, const Place& place, std::string& why) {
     const RuleInstance& rule = *place.instance;
     const Function& p = rule.function;
-    std::vector<bool> needed(p.nodes.size(), false);
+    IdVector<NodeId, bool> needed(p.nodes.size(), false);
     needed[rule.right] = true;
-    for (size_t id = p.nodes.size(); id-- > 0;)
+    for (NodeId id : p.nodes.ids_down())
       if (needed[id] && !place.binding.nodes[id])
-        for (NodeId input : p[NodeId(id)].inputs) needed[input] = true;
-    std::vector<NodeId> made(p.nodes.size());
-    for (NodeId id = 0; id < p.nodes.size(); ++id) {
+        for (NodeId input : p[id].inputs) needed[input] = true;
+    IdVector<NodeId, NodeId> made(p.nodes.size());
+    for (NodeId id : p.nodes.ids()) {
       if (!needed[id]) continue;
       if (place.binding.nodes[id]) {
         made[id] = r.place(*place.binding.nodes[id]);
@@ -279,7 +279,7 @@ std::set<Expr, ExprLess> binding_symbols(const RuleInstance& rule) {
     for (Expr e : shape)
       if (e.is_symbol()) found.insert(e);
   };
-  for (NodeId id = 0; id <= rule.left; ++id) {
+  for (NodeId id(0); id <= rule.left; ++id) {
     const Node& node = rule.function[id];
     for (const TensorType& type : node.types) take(type.shape);
     take(expression_space(rule.function, node));
@@ -362,7 +362,7 @@ Pass Rules::pass(std::string name, Numerics allowed, std::shared_ptr<RewriteRepo
       const std::vector<RuleWalker::Place> places = RuleWalker(*data, module, f, allowed).run(&refused);
       std::map<NodeId, const RuleWalker::Place*> by_root;
       for (const auto& place : places) by_root[place.root] = &place;
-      const std::vector<std::string> names = node_names(f);
+      const IdVector<NodeId, std::string> names = node_names(f);
       const std::string function = f.name;
       std::map<std::string, int64_t> applied;
       if (!places.empty())

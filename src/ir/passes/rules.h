@@ -26,8 +26,8 @@ namespace passes {
 
 /// One way in which the left side of a rule stands in a function.
 struct Binding {
-  std::vector<std::optional<NodeId>> nodes; // of the rule's function -> of the function searched
-  ExprMap<Expr> symbols;                    // shape variables
+  IdVector<NodeId, std::optional<NodeId>> nodes; // of the rule's function -> of the function searched
+  ExprMap<Expr> symbols;                         // shape variables
 };
 /// Finds the left side with its root at `at`; the first binding in the order of the operands.
 std::optional<Binding> match_at(const RuleInstance& rule, bool commutative, const Module& module,

@@ -16,7 +16,7 @@ namespace {
 
 /// A value behind views: its index over the axes of a space, and where there is one.
 struct Behind {
-  NodeId node = 0;
+  NodeId node;
   std::vector<Expr> map;
   Expr predicate = 1;
   double fill = 0;

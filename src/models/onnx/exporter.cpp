@@ -97,7 +97,7 @@ Held Exporter::constant(const ConstantAttr& attr) {
 std::vector<Held> Exporter::call(const std::string& name, const std::vector<Held>& arguments) {
   const Function* function = module_.find(name);
   LUMINAL_CHECK(function, "no function {}", name);
-  Frame frame{*function, std::vector<std::vector<Held>>(function->nodes.size())};
+  Frame frame{*function, IdVector<NodeId, std::vector<Held>>(function->nodes.size())};
   LUMINAL_CHECK(function->params.size() == arguments.size(), "{} takes {} values", name,
                 function->params.size());
   for (size_t i = 0; i < arguments.size(); i++) frame.results[function->params[i]] = {arguments[i]};
@@ -268,14 +268,14 @@ std::vector<Held> Exporter::emit(Frame& frame, NodeId id) {
 }
 
 void Exporter::emit(Frame& frame) {
-  for (NodeId id = 0; id < frame.function.nodes.size(); id++)
+  for (NodeId id : frame.function.nodes.ids())
     if (frame.results[id].empty()) frame.results[id] = emit(frame, id);
 }
 
 ModelData Exporter::run() {
   inputs_and_weights();
   const Function& main = module_.entry();
-  Frame frame{main, std::vector<std::vector<Held>>(main.nodes.size())};
+  Frame frame{main, IdVector<NodeId, std::vector<Held>>(main.nodes.size())};
   emit(frame);
   std::vector<ValueData> outputs;
   std::vector<std::string> values;

@@ -52,7 +52,7 @@ public:
 private:
   struct Frame {
     const Function& function;
-    std::vector<std::vector<Held>> results; // of each node
+    IdVector<NodeId, std::vector<Held>> results; // of each node
     const Held& operator[](NodeId id) const { return results[id].at(0); }
   };
 

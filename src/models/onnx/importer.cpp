@@ -359,7 +359,7 @@ OnnxModel Importer::run() {
     // An input, or a value that has another name already, gets a result of its own.
     const auto& inputs = model_.graph.state()->inputs;
     const bool input = std::any_of(inputs.begin(), inputs.end(),
-                                   [&](const auto& entry) { return entry.second == tensor.id(); });
+                                   [&](const auto& entry) { return entry.second == node_id(tensor); });
     if (input || !kept.insert(tensor.id()).second) {
       Dims shape = tensor.shape();
       tensor = tensor.unsqueeze(0).squeeze({0});
