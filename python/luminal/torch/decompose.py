@@ -144,15 +144,17 @@ def embedding_bag_backward(
     if sparse or scale_grad_by_freq:
         return NotImplemented
     counts, bag = (bag >= 0).unsqueeze(1), bag.clamp(min=0)
+    dtype = grad.dtype
+    grad = grad.to(torch.float64 if dtype == torch.float64 else torch.float32)
     made = grad.new_zeros(rows, grad.shape[1])
     if mode == 2:
-        return made.scatter_add(0, places, torch.where((sizes > 0).unsqueeze(1), grad, 0))
+        return made.scatter_add(0, places, torch.where((sizes > 0).unsqueeze(1), grad, 0)).to(dtype)
     parts = grad.index_select(0, bag)
     if mode == 1:
         parts = parts / sizes.index_select(0, bag).clamp(min=1).unsqueeze(1)
     if per_sample_weights is not None:
         parts = parts * per_sample_weights.unsqueeze(1)
-    return made.index_add(0, indices, torch.where(counts, parts, 0))
+    return made.index_add(0, indices, torch.where(counts, parts, 0)).to(dtype)
 
 
 def embedding_bag_weights_backward(
