@@ -97,6 +97,22 @@ class Computed(Case):
         self.assertIn("0.7", told)
 
 
+class Views(Case):
+    def test_results_that_are_views_of_inputs(self):
+        def views(x):
+            return x.chunk(2, 0)[-1], x[1:, ::2].t(), x.unfold(1, 2, 1)[0], x + 1
+
+        made = torch.compile(views, backend="luminal", dynamic=True)
+        for shape in ((5, 6), (4, 8), (7, 3)):
+            x = torch.randn(shape)
+            got, wanted = made(x), views(x)
+            for a, b in zip(got, wanted):
+                torch.testing.assert_close(a, b)
+                self.assertEqual(a.stride(), b.stride())
+            for a, b in zip(got[:3], wanted):
+                self.assertEqual(a.data_ptr(), b.data_ptr())
+
+
 class Threads(Case):
     def test_one_function(self):
         model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))

@@ -285,10 +285,24 @@ class Executor:
             else:
                 for node in step:
                     env[node] = self.call(node, env, values)
+        if self.symbols:  # PyTorch takes strides and offset of a view of an input from what it is given
+            for result in self.results:
+                if isinstance(result, torch.fx.Node):
+                    self.view_of_input(result, env, values)
         return [
             self.read(result, env, values) if isinstance(result, torch.fx.Node) else result
             for result in self.results
         ]
+
+    def view_of_input(self, node: T, env: dict[T, T], values: dict[str, int]) -> None:
+        """Makes a result that is a view of an input a view of it."""
+        chain: list[T] = []
+        while node.op == "call_function" and is_view(node):
+            chain.append(node)
+            node = node.args[0]
+        if node.op == "placeholder":
+            for each in reversed(chain):
+                env[each] = self.call(each, env, values)
 
     def read(self, node: T, env: dict[T, T], values: dict[str, int]) -> T:
         if node in env:
@@ -317,6 +331,17 @@ class Executor:
 
 def expression_of_size(size: T) -> T:
     return size.expression if isinstance(size, Symbolic) else size
+
+
+def is_view(node: T) -> bool:
+    """Shares memory with its first argument, which it does not change."""
+    if node.target is operator.getitem:
+        return isinstance(node.args[0], torch.fx.Node) and is_view(node.args[0])
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.returns or is_symbolic(node):
+        return False
+    alias = schema.returns[0].alias_info
+    return alias is not None and not alias.is_write
 
 
 def is_integer(node: T) -> bool:
