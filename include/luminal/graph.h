@@ -90,6 +90,8 @@ public:
   /// A dynamic dimension: any value in low..high, set before each execute, never a reason to
   /// compile again.
   Dim dim(std::string name, int64_t low, int64_t high, Where where = Where::current());
+  /// One that is always a multiple of `multiple_of`, which is at least 1: then n / 4 * 4 is n.
+  Dim dim(std::string name, int64_t low, int64_t high, int64_t multiple_of, Where where = Where::current());
   void set_dim(const std::string& name, int64_t value, Where where = Where::current());
   void set_dyn_dim(const std::string& name, int64_t value, Where where = Where::current()) {
     set_dim(name, value, where);

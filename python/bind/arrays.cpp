@@ -125,15 +125,24 @@ HostData from_array(nb::handle from, const char* operation, std::source_location
         throw Error(operation, "there is no element type " + name, where);
       override = named;
       source = from.attr("view")(bits_of(named) == 16 ? "uint16" : "uint8");
+    } else if (nb::hasattr(from.attr("dtype"), "isnative") &&
+               !nb::cast<bool>(from.attr("dtype").attr("isnative")) &&
+               !nb::hasattr(from.attr("dtype").attr("fields"), "items")) { // the other order of bytes
+      source = from.attr("astype")(from.attr("dtype").attr("newbyteorder")("="));
     }
   }
   if (nb::hasattr(source, "requires_grad") && nb::cast<bool>(nb::bool_(source.attr("requires_grad"))))
     source = source.attr("detach")(); // torch refuses to export what it differentiates
+  if (nb::hasattr(source, "is_neg") && nb::cast<bool>(source.attr("is_neg")()))
+    source = source.attr("resolve_neg")(); // torch exports the memory, whose signs are the others
   if (!nb::try_cast(source, array)) {
     if (nb::hasattr(source, "__array__")) source = nb::module_::import_("numpy").attr("asarray")(source);
     if (!nb::try_cast(source, array))
       throw Error(operation,
                   "cannot read " + nb::cast<std::string>(nb::repr(from.type())) +
+                      (nb::hasattr(from, "dtype")
+                           ? " of " + nb::cast<std::string>(nb::repr(from.attr("dtype")))
+                           : std::string()) +
                       ": numbers, lists of them, numpy arrays and what has __dlpack__ on the CPU can be read",
                   where);
   }

@@ -111,8 +111,8 @@ Tensor iota(Graph& g, const Extents& shape, const nb::callable& value, const std
       dtype ? dtype->value : DType::i64, where);
 }
 
-Dim dim(Graph& g, const std::string& name, int64_t low, int64_t high) {
-  return g.dim(name, low, high, here());
+Dim dim(Graph& g, const std::string& name, int64_t low, int64_t high, int64_t multiple_of) {
+  return g.dim(name, low, high, multiple_of, here());
 }
 void set_dim(Graph& g, const std::string& name, int64_t value) {
   const auto where = here();
@@ -206,9 +206,9 @@ void bind_graph(nb::module_& m) {
       },
       "A new default graph, in the place of the present one: what no tensor refers to is given back.");
 
-  both(m, graph, "dim", &dim, nb::arg("name"), nb::arg("low"), nb::arg("high"),
+  both(m, graph, "dim", &dim, nb::arg("name"), nb::arg("low"), nb::arg("high"), nb::arg("multiple_of") = 1,
        "A dynamic dimension: any value in low..high, set before each execute, never a reason to compile "
-       "again.");
+       "again; with `multiple_of` always a multiple of that.");
   both(m, graph, "set_dim", &set_dim, nb::arg("name"), nb::arg("value"),
        "The present size of a dynamic dimension.");
   both(m, graph, "tensor", &tensor_of, nb::arg("data"), nb::arg("dtype") = nb::none(), nb::arg("name") = "",

@@ -106,6 +106,27 @@ class Data(unittest.TestCase):
                           np.float32(3), np.broadcast_to(base[0], (3, 6))):
                 np.testing.assert_array_equal(pl.tensor(array).numpy(), array)
 
+    def test_the_other_order_of_bytes(self):
+        for dtype in (">f4", ">f8", ">i2", ">i8", ">u4"):
+            x = np.arange(6, dtype=dtype).reshape(2, 3)
+            y = (pl.tensor(x) + 1).keep()
+            pl.execute()
+            np.testing.assert_array_equal(y.numpy(), x + 1)
+            self.assertTrue(y.numpy().dtype.isnative)
+        with self.assertRaisesRegex(pl.Error, "cannot read .* of dtype.'float128'"):
+            pl.tensor(np.ones(2, np.longdouble))
+
+    def test_dimensions_of_multiples(self):
+        n = pl.dim("n", 1, 30, multiple_of=4)
+        x = pl.input((n, 2))
+        y = x.reshape(n // 4, 8).sum(1).keep()
+        x.set(np.ones((8, 2), np.float32))
+        pl.execute()
+        np.testing.assert_array_equal(y.numpy(), [8, 8])
+        with self.assertRaisesRegex(pl.Error, "in steps of 4|multiple"):
+            x.set(np.ones((6, 2), np.float32))
+            pl.execute()
+
     def test_large_results_are_handed_over(self):
         with pl.Graph() as g:
             x = pl.tensor(np.arange(100_000, dtype=np.float32))

@@ -149,6 +149,71 @@ class Values(Case):
         )
 
 
+    def test_bags_of_embeddings(self):
+        nn = torch.nn.functional
+        ids, starts = torch.tensor([0, 1, 4, 1, 2, 2, 0]), torch.tensor([0, 2, 2, 7])
+        for words in (
+            {"mode": "sum"},
+            {"mode": "mean", "padding_idx": 2},
+            {"mode": "max"},
+            {"mode": "max", "padding_idx": 1},
+            {"mode": "sum", "include_last_offset": True},
+        ):
+            for dtype in (torch.float32, torch.bfloat16):
+                with self.subTest(**words, dtype=dtype):
+                    w = torch.randn(5, 3, dtype=dtype, requires_grad=True)
+                    made = self.check(lambda w: nn.embedding_bag(ids, w, starts, **words), w)
+                    seeds = torch.randn(4 - ("include_last_offset" in words), 3, dtype=dtype)
+                    got, wanted = (
+                        torch.autograd.grad(function(w), w, seeds)[0]
+                        for function in (made, lambda w: nn.embedding_bag(ids, w, starts, **words))
+                    )
+                    self.same(got, wanted, **({} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}))
+        each = torch.randn(1, 7, requires_grad=True)
+        self.check(
+            lambda w, each: torch.autograd.grad(
+                nn.embedding_bag(ids[None], w, mode="sum", per_sample_weights=each).sum(), (w, each)
+            ),
+            torch.randn(5, 3, requires_grad=True),
+            each,
+        )
+
+    def test_normalised_weights(self):
+        for dim in (0, 1):
+            layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 5), dim=dim)
+            x = torch.randn(3, 4, requires_grad=True)
+            made = self.check(layer, x)
+            inputs = [x, *layer.parameters()]
+            got, wanted = (torch.autograd.grad((f(x) ** 2).sum(), inputs) for f in (made, layer))
+            self.same(got, wanted)
+
+    def test_reductions_at_places(self):
+        to = torch.tensor([0, 2, 0, 1])
+        for how in ("prod", "mean", "amax", "amin"):
+            self.check(
+                lambda x, y: (
+                    x.index_reduce(1, to, y, how),
+                    x.index_reduce(1, to, y, how, include_self=False),
+                    x.narrow_copy(1, 1, 2),
+                ),
+                torch.randn(3, 5),
+                torch.randn(3, 4),
+            )
+
+    def test_negated_views_are_read_as_they_are(self):
+        import luminal as pl
+
+        x = torch.randn(3, dtype=torch.complex64).conj().imag  # its memory has the other sign
+        with pl.Graph():
+            y = (pl.from_dlpack(x) * 2).keep()
+            pl.execute()
+            self.same(torch.from_dlpack(y), x * 2)
+
+    def test_conversions_to_narrow_integers_wrap(self):
+        x = torch.tensor([-5.0, -1.7, 255.9, 256, 300, -300, 70000, 1e6, 0.5, -0.5])
+        self.check(lambda x: [x.to(t) for t in (torch.uint8, torch.int8, torch.int16, torch.int32)], x)
+
+
 class Meaning(Case):
     """Changes in place, views, aliases."""
 

@@ -77,6 +77,41 @@ class RandomPrograms(unittest.TestCase):
                 self.assertNotIn("Error:", line)
             return True
 
+    def check_sizes(self, seed):
+        """The same program with dimensions, at its sizes and at others: each extent above 1 is doubled."""
+        program = Program(torch, seed).make()
+        with self.subTest(seed=seed, program=program.source()):
+            function, values = program.function(), program.values()
+            generator = torch.Generator().manual_seed(seed)
+            places = [torch.arange(n * (1 + (n > 1))) % n for n in range(1, 400)]
+
+            def doubled(x):
+                for axis, size in enumerate(x.shape):
+                    x = x.index_select(axis, places[size - 1]) if size else x
+                return x * (1 + torch.rand(x.shape, generator=generator)) if x.is_floating_point() else x
+
+            made = None
+            for inputs in (values, [doubled(x) for x in values]):
+                wide = [v.double() if v.dtype.is_floating_point else v for v in inputs]
+                close = [v + 1e-7 * (1 + v.abs()) if v.dtype == torch.float64 else v for v in wide]
+                try:
+                    wanted = run(function, inputs, False)
+                    exact, near = run(function, wide, False), run(function, close, False)
+                except (RuntimeError, IndexError):  # not at these sizes
+                    return made is not None
+                if made is None:
+                    torch._dynamo.reset()
+                    made = torch.compile(function, backend="luminal", dynamic=True)
+                with contextlib.redirect_stderr(io.StringIO()):
+                    got = run(made, inputs, False)
+                self.assertIsNone(differs(got, wanted, exact, near))
+            return True
+
+    def test_sizes(self):
+        first, count = map(int, os.environ.get("LUMINAL_RANDOM_SEEDS", "100:14").split(":"))
+        checked = sum(bool(self.check_sizes(seed)) for seed in range(first, first + count))
+        self.assertGreater(checked, count // 3)
+
     def test_programs(self):
         first, count = map(int, os.environ.get("LUMINAL_RANDOM_SEEDS", "0:40").split(":"))
         checked = sum(bool(self.check(seed)) for seed in range(first, first + count))

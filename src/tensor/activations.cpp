@@ -1,6 +1,7 @@
 // tensor/activations.cpp -- activations: PyTorch's formulas, in f32 at least.
 #include "luminal/functions.h"
 #include "tensor/compose.h"
+#include "tensor/extents.h"
 #include <fmt/format.h>
 
 namespace luminal {
@@ -83,7 +84,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
   const Shape shape = type_of(x).shape, slopes = type_of(weight).shape;
   const int channel = shape.size() > 1 ? 1 : 0;
   const bool one = slopes.empty() || (slopes.size() == 1 && slopes[0].is_constant(1));
-  if (!one && (slopes.size() != 1 || shape.empty() || !proves_equal(slopes[0], shape[size_t(channel)])))
+  if (!one && (slopes.size() != 1 || shape.empty() || !equal_extents(slopes[0], shape[size_t(channel)])))
     throw Error("prelu",
                 fmt::format("weight {} must be one value or one for each channel (axis {} of {})",
                             text_of(slopes), channel, text_of(shape)),

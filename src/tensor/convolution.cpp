@@ -2,6 +2,7 @@
 #include "luminal/indexing.h"
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
+#include "tensor/extents.h"
 #include "tensor/strided_runs.h"
 #include "tensor/windows.h"
 #include <algorithm>
@@ -75,7 +76,7 @@ Kernel kernel_of(std::string_view op, const Tensor& x, const Tensor& weight, con
 Tensor biased(std::string_view op, const Tensor& y, const Tensor& bias, Where where) {
   if (!bias.defined()) return y;
   const Expr channels = type_of(y).shape[1];
-  if (bias.rank() != 1 || !proves_equal(type_of(bias).shape[0], channels))
+  if (bias.rank() != 1 || !equal_extents(type_of(bias).shape[0], channels))
     throw Error(
         op, fmt::format("the bias must be [{}], it is {}", to_string(channels), text_of(type_of(bias).shape)),
         where);
@@ -212,7 +213,7 @@ void check_channels(std::string_view op, const Tensor& x, const Tensor& weight, 
                     int input_axis, Where where) {
   const Expr channels = type_of(x).shape[1], of_weight = type_of(weight).shape[size_t(input_axis)];
   const Expr wanted = input_axis == 1 ? of_weight * groups : of_weight;
-  if (groups < 1 || !proves_equal(channels, wanted) ||
+  if (groups < 1 || !equal_extents(channels, wanted) ||
       prove(eq(mod(type_of(weight).shape[0], groups), 0)) != Truth::yes)
     throw Error(
         op,

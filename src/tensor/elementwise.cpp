@@ -1,5 +1,6 @@
 // tensor/elementwise.cpp -- operators and functions of single elements, with NumPy broadcasting.
 #include "tensor/compose.h"
+#include "tensor/extents.h"
 #include <cmath>
 #include <fmt/format.h>
 
@@ -84,7 +85,7 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, Where
     Expr y = i < out.size() - b.size() ? Expr(1) : b[i - (out.size() - b.size())];
     if (x.is_constant(1))
       out[i] = y;
-    else if (y.is_constant(1) || proves_equal(x, y))
+    else if (y.is_constant(1) || equal_extents(x, y))
       out[i] = x;
     else
       throw Error(op,
@@ -106,7 +107,7 @@ Tensor broadcast_to(std::string_view op, const Tensor& x, const Shape& shape, Wh
   for (size_t d = 0; d < from.size(); d++) {
     if (from[d].is_constant(1) && !shape[skip + d].is_constant(1))
       map.push_back(0);
-    else if (proves_equal(from[d], shape[skip + d]))
+    else if (equal_extents(from[d], shape[skip + d]))
       map.push_back(axis_symbol(int(skip + d), shape[skip + d]));
     else
       throw Error(op, fmt::format("shape {} does not broadcast to {}", text_of(from), text_of(shape)), where);

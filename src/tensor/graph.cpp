@@ -41,20 +41,36 @@ const std::shared_ptr<GraphState>& Graph::state(std::string_view operation, Wher
   return state_;
 }
 
+namespace {
+std::string in_steps(Expr symbol) {
+  return symbol.multiple() > 1 ? fmt::format(" in steps of {}", symbol.multiple()) : "";
+}
+} // namespace
+
 Dim Graph::dim(std::string name, int64_t low, int64_t high, Where where) {
+  return dim(std::move(name), low, high, 1, where);
+}
+
+Dim Graph::dim(std::string name, int64_t low, int64_t high, int64_t multiple_of, Where where) {
   GraphState& g = *state("dim", where);
   if (low < 0 || high < low)
     throw Error("dim", fmt::format("{}: {}..{} is not a range of sizes", name, low, high), where);
+  if (multiple_of < 1 || high / multiple_of * multiple_of < low)
+    throw Error("dim", fmt::format("{}: there is no multiple of {} in {}..{}", name, multiple_of, low, high),
+                where);
   if (auto known = g.dims.find(name); known != g.dims.end()) {
-    if (known->second.range() == Interval{low, high}) return Dim::from_id(known->second.id());
+    const Expr was = known->second;
+    const int64_t first = (low + multiple_of - 1) / multiple_of * multiple_of;
+    if (was.range() == Interval{first, high / multiple_of * multiple_of} && was.multiple() == multiple_of)
+      return Dim::from_id(was.id());
     throw Error("dim",
-                fmt::format("dimension {} is declared with another range, {}..{}", name,
-                            known->second.range().low, known->second.range().high),
+                fmt::format("dimension {} is declared with another range, {}..{}{}", name, was.range().low,
+                            was.range().high, in_steps(was)),
                 where);
   }
   Expr symbol;
   try {
-    symbol = Expr::symbol(name, {low, high});
+    symbol = Expr::symbol(name, {low, high}, multiple_of);
   } catch (const Error&) {
     throw Error("dim", fmt::format("'{}' cannot name a dimension: letters, digits and _ are expected", name),
                 where);
@@ -72,9 +88,10 @@ void Graph::set_dim(const std::string& name, int64_t value, Where where) {
   auto known = g.dims.find(name);
   if (known == g.dims.end()) throw Error("set_dim", no_dimension(g, name), where);
   Interval range = known->second.range();
-  if (!range.contains(value))
+  if (!range.contains(value) || value % known->second.multiple() != 0)
     throw Error("set_dim",
-                fmt::format("{} = {} is outside its range {}..{}", name, value, range.low, range.high),
+                fmt::format("{} = {} is outside its range {}..{}{}", name, value, range.low, range.high,
+                            in_steps(known->second)),
                 where);
   g.dim_values[name] = value;
 }

@@ -2,6 +2,7 @@
 // its conventions.
 #include "luminal/indexing.h"
 #include "ir/identity.h"
+#include "tensor/extents.h"
 #include "tensor/views.h"
 #include <algorithm>
 
@@ -48,14 +49,21 @@ void check_index(std::string_view op, const Tensor& x, int axis, const Tensor& i
   check_ids(op, index, where);
   const Shape &of_x = type_of(x).shape, &of_index = type_of(index).shape;
   bool fits = of_x.size() == of_index.size();
-  for (size_t d = 0; fits && d < of_x.size(); d++)
-    fits = (int(d) == axis && !along_too) || prove(le(of_index[d], of_x[d])) == Truth::yes;
+  std::vector<Expr> open; // what the sizes of dimensions decide
+  for (size_t d = 0; fits && d < of_x.size(); d++) {
+    if (int(d) == axis && !along_too) continue;
+    const Expr shorter = le(of_index[d], of_x[d]);
+    const Truth truth = prove(shorter);
+    fits = truth != Truth::no;
+    if (truth == Truth::unknown) open.push_back(shorter);
+  }
   if (!fits)
     throw Error(op,
                 fmt::format("an index of shape {} does not fit {}: it has the same axes, none longer{}",
                             text_of(of_index), text_of(of_x),
                             along_too ? "" : fmt::format(" except axis {}", axis)),
                 where);
+  for (const Expr condition : open) assume(*x.graph(), condition, on_axis(op, x, axis), where);
 }
 
 /// The values of a scatter in the type of what they go into.
@@ -128,7 +136,7 @@ Tensor values_of_rows(std::string_view op, const Tensor& x, int axis, const Tens
   if (ids.rank() == 1) wanted[size_t(axis)] = type_of(ids).shape[0];
   const Shape have = type_of(values).shape;
   bool fits = ids.rank() == 1 && have.size() == wanted.size();
-  for (size_t d = 0; fits && d < have.size(); d++) fits = proves_equal(have[d], wanted[d]);
+  for (size_t d = 0; fits && d < have.size(); d++) fits = equal_extents(have[d], wanted[d]);
   if (!fits)
     throw Error(
         op,
@@ -392,7 +400,7 @@ Tensor Tensor::update(int axis, Dim start, const Tensor& values, Where where) co
   axis = axis_of("update", axis, rank(), where);
   const Shape base = type_of(*this).shape, part = type_of(values).shape;
   bool fits = base.size() == part.size();
-  for (size_t d = 0; fits && d < base.size(); d++) fits = int(d) == axis || proves_equal(base[d], part[d]);
+  for (size_t d = 0; fits && d < base.size(); d++) fits = int(d) == axis || equal_extents(base[d], part[d]);
   if (!fits)
     throw Error("update",
                 fmt::format("values {} do not fit {} along axis {}", text_of(part), text_of(base), axis),

@@ -1,5 +1,6 @@
 // tensor/join.cpp -- several tensors to one and back: concat, stack, split, chunk, unbind, grids.
 #include "luminal/indexing.h"
+#include "tensor/extents.h"
 #include "tensor/views.h"
 #include <algorithm>
 
@@ -40,7 +41,7 @@ Tensor concat(const std::vector<Tensor>& parts, int axis, Where where) {
     const Shape shape = type_of(part).shape;
     bool fits = shape.size() == first.size();
     for (size_t d = 0; fits && d < shape.size(); d++)
-      fits = int(d) == axis || proves_equal(shape[d], first[d]);
+      fits = int(d) == axis || equal_extents(shape[d], first[d]);
     if (!fits)
       throw Error(
           "concat",
@@ -74,7 +75,8 @@ Tensor stack(const std::vector<Tensor>& parts, int axis, Where where) {
   for (const Tensor& part : parts) {
     const Shape shape = type_of(part).shape;
     bool equal_shapes = shape.size() == first.size();
-    for (size_t d = 0; equal_shapes && d < shape.size(); d++) equal_shapes = proves_equal(shape[d], first[d]);
+    for (size_t d = 0; equal_shapes && d < shape.size(); d++)
+      equal_shapes = equal_extents(shape[d], first[d]);
     if (!equal_shapes)
       throw Error("stack",
                   fmt::format("shapes {} and {} differ: all parts must have one shape", text_of(first),
@@ -110,7 +112,7 @@ std::vector<Tensor> Tensor::split(Dims sizes, int axis, Where where) const {
       throw Error("split", fmt::format("a size of {} is negative", size.to_string()), where);
     total += to_expr(size);
   }
-  if (!proves_equal(total, extent))
+  if (!equal_extents(total, extent))
     throw Error("split",
                 fmt::format("sizes {} add up to {}, axis {} of {} has {}", luminal::to_string(sizes),
                             luminal::to_string(total), axis, text_of(type_of(*this).shape),

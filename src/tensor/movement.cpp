@@ -1,5 +1,6 @@
 // tensor/movement.cpp -- order and number of axes: permute, reshape, expand and their kin. Each is
 // one quasi-affine index map.
+#include "tensor/extents.h"
 #include "tensor/views.h"
 #include <algorithm>
 
@@ -134,7 +135,7 @@ Tensor Tensor::reshape(Dims dims, Where where) const {
         fmt::format("{} to {}: beside an extent of 0, -1 could be anything", text_of(from), text_of(to)),
         where);
   if (open) to[*open] = floordiv(product_of(from), known);
-  if (!proves_equal(product_of(from), product_of(to)))
+  if (!equal_extents(product_of(from), product_of(to)))
     throw Error("reshape",
                 fmt::format("{} has {} elements, {} has {}", text_of(from),
                             luminal::to_string(product_of(from)), text_of(to),
@@ -180,7 +181,7 @@ Tensor Tensor::unflatten(int axis, Dims into, Where where) const {
     into[*open] = Dim::from_id(floordiv(extent, known).id());
     known *= to_expr(into[*open]);
   }
-  if (!proves_equal(known, extent))
+  if (!equal_extents(known, extent))
     throw Error("unflatten",
                 fmt::format("axis {} of {} has {} elements, {} has {}", axis, text_of(type_of(*this).shape),
                             luminal::to_string(extent), luminal::to_string(into), luminal::to_string(known)),

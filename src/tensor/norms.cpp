@@ -1,6 +1,7 @@
 // tensor/norms.cpp -- normalisation with weights.
 #include "luminal/functions.h"
 #include "tensor/compose.h"
+#include "tensor/extents.h"
 #include <fmt/format.h>
 
 namespace luminal {
@@ -12,7 +13,7 @@ Tensor per_channel(std::string_view op, const Tensor& x, const Tensor& t, std::s
   if (!t.defined()) return t;
   graph_of(op, {&x, &t}, where);
   const Shape shape = type_of(x).shape, own = type_of(t).shape;
-  if (shape.size() < 2 || own.size() != 1 || !proves_equal(own[0], shape[1]))
+  if (shape.size() < 2 || own.size() != 1 || !equal_extents(own[0], shape[1]))
     throw Error(op,
                 fmt::format("the {} must be [{}], one for each channel of {}, it is {}", what,
                             shape.size() < 2 ? "channels" : to_string(shape[1]), text_of(shape),
@@ -46,7 +47,7 @@ Axes trailing_axes(std::string_view op, const Tensor& x, const Tensor& weight, c
     const Shape own = type_of(*t).shape;
     bool fits = !own.empty() && own.size() <= shape.size();
     for (size_t d = 0; fits && d < own.size(); d++)
-      fits = proves_equal(own[d], shape[shape.size() - own.size() + d]);
+      fits = equal_extents(own[d], shape[shape.size() - own.size() + d]);
     if (!fits || own.size() != type_of(weight).shape.size())
       throw Error(op,
                   fmt::format("weight and bias must have the last extents of {}, the {} is {}",

@@ -2,6 +2,7 @@
 // axes.
 #include "luminal/functions.h"
 #include "tensor/compose.h"
+#include "tensor/extents.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ Tensor Tensor::matmul(const Tensor& other, Where where) const {
     throw Error("matmul", "a scalar has no axis to multiply along", where);
   const Shape x = type_of(a).shape, y = type_of(b).shape;
   const Expr m = x[x.size() - 2], k = x.back(), n = y.back();
-  if (!proves_equal(k, y[y.size() - 2]))
+  if (!equal_extents(k, y[y.size() - 2]))
     throw Error("matmul",
                 fmt::format("inner sizes differ: {} x {} ({} != {})", text_of(type_of(*this).shape),
                             text_of(type_of(other).shape), to_string(k), to_string(y[y.size() - 2])),
@@ -217,7 +218,7 @@ Tensor dotted(std::string_view op, const Tensor& a, const Tensor& b, const std::
     int label = int(x.size() + d);
     if (pair != axes_b.end()) {
       label = axes_a[size_t(pair - axes_b.begin())];
-      if (!proves_equal(x[size_t(label)], y[d]))
+      if (!equal_extents(x[size_t(label)], y[d]))
         throw Error(op,
                     fmt::format("axis {} of {} and axis {} of {} differ: {} and {}", label, text_of(x), d,
                                 text_of(y), to_string(x[size_t(label)]), to_string(y[d])),
@@ -247,7 +248,7 @@ Tensor einsum(const std::string& text, const std::vector<Tensor>& tensors, Where
       Expr& known = extents.try_emplace(label, shape[d]).first->second;
       if (known.is_constant(1))
         known = shape[d];
-      else if (!shape[d].is_constant(1) && !proves_equal(known, shape[d]))
+      else if (!shape[d].is_constant(1) && !equal_extents(known, shape[d]))
         throw Error(
             "einsum",
             fmt::format("\"{}\": {} has extent {} here and {} in tensor {} of shape {}", text,
@@ -336,12 +337,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   graph_of("linear", {&x, &weight}, where);
   if (bias.defined()) graph_of("linear", {&x, &bias}, where);
   const Shape in = type_of(x).shape, w = type_of(weight).shape;
-  if (w.size() != 2 || in.empty() || !proves_equal(in.back(), w[1]))
+  if (w.size() != 2 || in.empty() || !equal_extents(in.back(), w[1]))
     throw Error("linear",
                 fmt::format("x {} needs a weight of shape [out, {}], it is {}", text_of(in),
                             in.empty() ? "in" : to_string(in.back()), text_of(w)),
                 where);
-  if (bias.defined() && (bias.rank() != 1 || !proves_equal(type_of(bias).shape[0], w[0])))
+  if (bias.defined() && (bias.rank() != 1 || !equal_extents(type_of(bias).shape[0], w[0])))
     throw Error("linear",
                 fmt::format("the bias must be [{}], it is {}", to_string(w[0]), text_of(type_of(bias).shape)),
                 where);
@@ -377,11 +378,11 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (q.size() < 2 || k.size() != q.size() || v.size() != q.size())
     fail("the tensors need equal numbers of axes, two at least");
   const size_t rank = q.size();
-  if (!proves_equal(q[rank - 1], k[rank - 1])) fail("query and key differ in their last axis");
-  if (!proves_equal(k[rank - 2], v[rank - 2])) fail("there must be one value for each key");
+  if (!equal_extents(q[rank - 1], k[rank - 1])) fail("query and key differ in their last axis");
+  if (!equal_extents(k[rank - 2], v[rank - 2])) fail("there must be one value for each key");
   Tensor a = query, b = key, c = value;
-  const bool grouped = rank > 2 && !proves_equal(q[rank - 3], k[rank - 3]) && !k[rank - 3].is_constant(1);
-  if (rank > 2 && !proves_equal(k[rank - 3], v[rank - 3])) fail("key and value differ in their heads");
+  const bool grouped = rank > 2 && !equal_extents(q[rank - 3], k[rank - 3]) && !k[rank - 3].is_constant(1);
+  if (rank > 2 && !equal_extents(k[rank - 3], v[rank - 3])) fail("key and value differ in their heads");
   if (grouped) {
     if (prove(eq(mod(q[rank - 3], k[rank - 3]), 0)) != Truth::yes)
       fail("the heads of the query are not a multiple of those of the key");

@@ -15,10 +15,12 @@ ClippedGradients clip_grad_norm(const std::vector<Tensor>& gradients, double lim
   if (gradients.empty()) throw Error(op, "there is no gradient", where);
   if (!(limit > 0) || !(p > 0))
     throw Error(op, fmt::format("limit {} and order {} must be above 0", limit, p), where);
+  const bool doubles = std::any_of(gradients.begin(), gradients.end(),
+                                   [](const Tensor& g) { return g.dtype() == DType::f64; });
   std::optional<Tensor> total;
   for (const Tensor& g : gradients) {
     graph_of(op, {&gradients[0], &g}, where);
-    const Tensor x = g.cast(DType::f32).abs();
+    const Tensor x = g.cast(doubles ? DType::f64 : DType::f32).abs();
     const Tensor own = std::isinf(p) ? x.max() : p == 2 ? x.square().sum() : x.pow(p).sum();
     total = !total ? own : std::isinf(p) ? maximum(*total, own) : *total + own;
   }

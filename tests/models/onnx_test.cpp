@@ -56,6 +56,139 @@ TEST_F(OnnxModels, DynamicDimensionsKeepTheirNames) {
   EXPECT_EQ(fixed.output("y").shape()[0], Dim(4));
 }
 
+TEST_F(OnnxModels, DimensionsWithNamesOfAnyKind) {
+  for (const std::string name : {"batch-size", "past + 1", "2*n", "min", "a.b.", "", "\xc3\xa9"}) {
+    GraphText g;
+    g.nodes = {node("Add", {"x", "z"}, {"s"}), node("Relu", {"s"}, {"y"})};
+    g.inputs = {value("x", f32, {name.c_str()}), value("z", f32, {"past _ 1"})};
+    g.outputs = {value("y", f32, {"m"})};
+    OnnxModel m = load(g, {.dims = {{name.empty() ? "x.0" : name, {2, 5}}}});
+    m.input("x").set_dyn({1, -2});
+    m.input("z").set_dyn({1, 1});
+    EXPECT_THAT(run(m, "y"), ElementsAre(2, 0)) << name;
+  }
+}
+
+TEST_F(OnnxModels, DimensionsThatOnlyOneSizeFits) {
+  GraphText g; // all axes dynamic, as many exporters write them
+  g.nodes = {node("MatMul", {"x", "w"}, {"p"}), node("Add", {"p", "z"}, {"s"}),
+             node("Reshape", {"s", "shape"}, {"y"})};
+  g.initializers = {tensor("w", f32, {2, 2}, raw<float>({1, 0, 0, 10})),
+                    tensor("shape", i64, {2}, raw<int64_t>({-1, 4}))};
+  g.inputs = {value("x", f32, {"rows", "columns"}), value("z", f32, {"other rows", "width"})};
+  g.outputs = {value("y", f32, {"m", "k"})};
+  OnnxModel m = load(g);
+  EXPECT_EQ(m.input("x").shape()[1], Dim(2));
+  const Dim rows = m.input("x").shape()[0];
+  EXPECT_EQ(rows / 2 * 2, rows);
+  EXPECT_EQ(m.input("z").shape(), m.input("x").shape());
+  m.input("x").set_dyn({{1, 2}, {3, 4}});
+  m.input("z").set_dyn({{0, 1}, {2, 3}});
+  EXPECT_THAT(run(m, "y"), ElementsAre(1, 21, 5, 43));
+  // What fits no size is refused as before.
+  g.inputs = {value("x", f32, {"rows", "columns"}), value("z", f32, {"rows", "columns", 3})};
+  EXPECT_THAT(refusal(g), HasSubstr("node 's' (Add): [add] shapes"));
+  g.inputs[1] = value("z", f32, {1});
+  EXPECT_THAT(refusal(g, {.dims = {{"columns", {3, 9}}}}), HasSubstr("inner sizes differ"));
+}
+
+TEST_F(OnnxModels, DimensionsThatAreSumsOfOthers) {
+  GraphText g; // a cache: mask over what was and what is new
+  g.nodes = {node("Concat", {"past", "x"}, {"all"}, {integer("axis", 0)}),
+             node("Mul", {"all", "mask"}, {"y"})};
+  g.inputs = {value("past", f32, {"past"}), value("x", f32, {"new"}), value("mask", f32, {"past + new"})};
+  g.outputs = {value("y", f32, {"m"})};
+  OnnxModel m = load(g);
+  EXPECT_EQ(m.input("mask").shape()[0].to_string(), m.output("y").shape()[0].to_string());
+  m.input("past").set_dyn({1, 2});
+  m.input("x").set_dyn({3});
+  m.input("mask").set_dyn({1, 0, 2});
+  EXPECT_THAT(run(m, "y"), ElementsAre(1, 0, 6));
+}
+
+std::string text(std::string_view name, std::string_view word) {
+  return field(1, name) + field(4, word) + field(20, int64_t(3));
+}
+std::string sizes(std::string_view name, std::initializer_list<int64_t> list) {
+  std::string out = field(1, name);
+  for (const int64_t size : list) out += field(8, size);
+  return out + field(20, int64_t(7));
+}
+
+TEST_F(OnnxModels, PoolsOfDynamicSizes) {
+  const std::vector<float> image = [] {
+    std::vector<float> v(63);
+    for (size_t i = 0; i < v.size(); i++) v[i] = float((i * 37) % 23) - 11;
+    return v;
+  }();
+  for (const std::string op : {"MaxPool", "AveragePool", "LpPool", "ConvTranspose"})
+    for (const int64_t stride : {1, 2, 3})
+      for (const int64_t pad : {0, 1})
+        for (const int64_t up : {0, 1})
+          for (const int64_t counts : {0, 1}) {
+            std::vector<std::string> attributes = {sizes("kernel_shape", {3, 2}),
+                                                   sizes("strides", {stride, 2}),
+                                                   sizes("pads", {pad, 0, 1, pad})};
+            if (op != "ConvTranspose") attributes.push_back(integer("ceil_mode", up));
+            if (op == "AveragePool") attributes.push_back(integer("count_include_pad", counts));
+            const bool transposed = op == "ConvTranspose";
+            if ((transposed && up) || (op != "AveragePool" && counts)) continue;
+            if ((stride + pad + up + counts) % 2 == 0) continue; // half of them
+            GraphText g;
+            g.nodes = {node(op,
+                            transposed ? std::vector<std::string>{"x", "w"} : std::vector<std::string>{"x"},
+                            {"y"}, attributes)};
+            if (transposed) g.initializers = {tensor("w", f32, {1, 1, 3, 2}, raw<float>({1, 2, 3, 4, 5, 6}))};
+            g.inputs = {value("x", f32, {1, 1, "h", "w"})};
+            g.outputs = {value("y", f32, {1, 1, "a", "b"})};
+            OnnxModel dynamic = load(g, {}, 19), fixed = load(g, {.shapes = {{"x", {1, 1, 7, 9}}}}, 19);
+            for (OnnxModel* m : {&dynamic, &fixed})
+              m->input("x").set_bytes(std::as_bytes(std::span(image)), DType::f32);
+            dynamic.graph.set_dim("h", 7);
+            dynamic.graph.set_dim("w", 9);
+            const auto want = run(fixed, "y"), got = run(dynamic, "y");
+            ASSERT_EQ(got.size(), want.size()) << op << stride << pad << up << counts;
+            for (size_t i = 0; i < got.size(); i++)
+              EXPECT_NEAR(got[i], want[i], 1e-5 * (1 + std::fabs(want[i])))
+                  << op << stride << pad << up << counts;
+          }
+}
+
+TEST_F(OnnxModels, ResizedDynamicSizes) {
+  GraphText g; // by a factor, and to twice the shape
+  g.nodes = {node("Resize", {"x", "", "scales"}, {"y"},
+                  {text("coordinate_transformation_mode", "asymmetric"), text("nearest_mode", "floor")}),
+             node("Shape", {"x"}, {"s"}), node("Mul", {"s", "two"}, {"wanted"}),
+             node("Resize", {"x", "", "", "wanted"}, {"z"})};
+  g.initializers = {tensor("scales", f32, {2}, raw<float>({1, 3})),
+                    tensor("two", i64, {1}, raw<int64_t>({2}))};
+  g.inputs = {value("x", f32, {"h", "w"})};
+  g.outputs = {value("y", f32, {"a", "b"}), value("z", f32, {"c", "d"})};
+  OnnxModel m = load(g);
+  m.input("x").set_dyn({{1, 2}});
+  EXPECT_THAT(run(m, "y"), ElementsAre(1, 1, 1, 2, 2, 2));
+  EXPECT_THAT(m.output("z").data<float>(), ElementsAre(1, 1, 2, 2, 1, 1, 2, 2));
+}
+
+TEST_F(OnnxModels, SortsOfDynamicLengthsAndShapesThatAreReshaped) {
+  GraphText g; // all of TopK, and Expand by a shape that went through Reshape
+  g.nodes = {node("Shape", {"x"}, {"s"}),
+             node("TopK", {"x", "s"}, {"t", "i"}),
+             node("Concat", {"s", "minus"}, {"c"}, {integer("axis", 0)}),
+             node("Reshape", {"c", "minus"}, {"r"}),
+             node("Equal", {"r", "minus"}, {"e"}),
+             node("Where", {"e", "three", "r"}, {"wanted"}),
+             node("Unsqueeze", {"t", "one"}, {"u"}),
+             node("Expand", {"u", "wanted"}, {"y"})};
+  g.initializers = {tensor("minus", i64, {1}, raw<int64_t>({-1})),
+                    tensor("three", i64, {1}, raw<int64_t>({3})), tensor("one", i64, {1}, raw<int64_t>({1}))};
+  g.inputs = {value("x", f32, {"n"})};
+  g.outputs = {value("y", f32, {"n", 3})};
+  OnnxModel m = load(g);
+  m.input("x").set_dyn({2, 5, 3});
+  EXPECT_THAT(run(m, "y"), ElementsAre(5, 5, 5, 3, 3, 3, 2, 2, 2));
+}
+
 GraphText choice() {
   GraphText then, otherwise, g;
   then.nodes = {node("Mul", {"x", "w"}, {"t"})};

@@ -144,6 +144,31 @@ TEST(Graph, DynamicSizesWithoutCompilingAgain) {
   EXPECT_THAT(error_of([&] { g.set_dim("n", 101); }), HasSubstr("n = 101 is outside its range 0..100"));
 }
 
+TEST(Graph, DimensionsOfMultiples) {
+  Graph g;
+  const Dim n = g.dim("n", 1, 30, 4);
+  EXPECT_EQ(n.low(), 4);
+  EXPECT_EQ(n.high(), 28);
+  EXPECT_EQ(g.dim("n", 1, 30, 4), n);
+  EXPECT_EQ(n / 4 * 4, n);
+  Tensor x = g.tensor({n, 2});
+  Tensor z = g.tensor({n / 4, 2}), y = (x.reshape({n / 4, 4, 2}).sum(1) + z).keep();
+  const Dim half = n / 2;
+  EXPECT_NE(half / 2 * 2 + 1, half);
+  for (const int rows : {8, 4, 28}) {
+    std::vector<float> values(size_t(rows) * 2, 1.5F), zeros(size_t(rows) / 2, 0.0F);
+    g.set_dim("n", rows);
+    x.set(values);
+    z.set(zeros);
+    g.execute();
+    EXPECT_EQ(y.data<float>(), std::vector<float>(size_t(rows) / 2, 6.0F));
+  }
+  EXPECT_THAT(error_of([&] { g.set_dim("n", 6); }),
+              HasSubstr("n = 6 is outside its range 4..28 in steps of 4"));
+  EXPECT_THAT(error_of([&] { g.dim("n", 4, 28); }),
+              HasSubstr("declared with another range, 4..28 in steps of 4"));
+}
+
 TEST(Graph, StatesSeeTheOldValueWithinAStep) {
   Graph g;
   Tensor a = g.state("a", {2}), b = g.state("b", {2}), x = g.tensor({2});

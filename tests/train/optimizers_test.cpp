@@ -188,6 +188,24 @@ TEST(Schedules, MistakesAreNamed) {
             "[plateau] a factor of 2 does not lie between 0 and 1");
 }
 
+TEST(Clipping, NormsOfDoublesAreDoubles) {
+  Graph g;
+  Tensor x = g.tensor({3}, DType::f64), y = g.tensor({2}, DType::f32);
+  const ClippedGradients clipped = clip_grad_norm({x, y}, 1);
+  EXPECT_EQ(clipped.norm.dtype(), DType::f64);
+  EXPECT_EQ(clip_grad_norm({y}, 1).norm.dtype(), DType::f32);
+  Tensor norm = clipped.norm, first = clipped.gradients[0], second = clipped.gradients[1];
+  norm.keep(), first.keep(), second.keep();
+  const std::vector<double> of_x{1, 1e-5, 2};
+  x.set_bytes(std::as_bytes(std::span(of_x)), DType::f64);
+  y.set({2, 4});
+  g.execute();
+  const double want = std::sqrt(25 + 1e-10);
+  EXPECT_NEAR(norm.data<double>()[0], want, 1e-15 * want);
+  EXPECT_NEAR(first.data<double>()[1], 1e-5 / (want + 1e-6), 1e-20);
+  EXPECT_FLOAT_EQ(second.data<float>()[1], float(4 / (want + 1e-6)));
+}
+
 TEST(Gradients, Clipping) {
   Graph g;
   Tensor a = g.tensor({2}, DType::f32, "a"), b = g.tensor({1}, DType::f32, "b");

@@ -15,7 +15,7 @@ from torch._functorch.partitioners import (  # type: ignore[import-not-found, un
 
 from .. import _reports
 from . import resampling
-from .decompose import foreach_decompositions, mend
+from .decompose import foreach_decompositions, mend, other_decompositions
 from .executor import Executor
 from .options import Options
 
@@ -47,7 +47,7 @@ def decompositions() -> dict[T, T]:
     for name in KEPT:
         op, overload = name.rsplit(".", 1)
         table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
-    return {**table, **foreach_decompositions()}
+    return {**table, **foreach_decompositions(), **other_decompositions()}
 
 
 def unchanging() -> set[int]:

@@ -75,6 +75,131 @@ def foreach_decompositions() -> dict[T, T]:
     return table
 
 
+# ---- bags of embeddings; indices that are padding count for nothing ----
+def bags_of(indices: T, offsets: T) -> T:
+    place = torch.arange(indices.shape[0], dtype=offsets.dtype, device=offsets.device)
+    return (torch.searchsorted(offsets, place, right=True) - 1).to(indices.dtype)
+
+
+def embedding_bag(
+    weight: T,
+    indices: T,
+    offsets: T,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: T = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> T:
+    """-> sums, means or maxima of the rows; the bag of each index, or -1; how many count; where maxima
+    are. PyTorch's own backward pass divides by the counts of other indices."""
+    if sparse or scale_grad_by_freq:
+        return NotImplemented
+    counts = indices != padding_idx
+    if include_last_offset:  # what lies behind it is in no bag
+        counts = counts & (torch.arange(indices.shape[0], device=indices.device) < offsets[-1])
+        offsets = offsets[:-1]
+    bag, columns = bags_of(indices, offsets), weight.shape[1]
+    sizes = indices.new_zeros(offsets.shape[0]).index_add(0, bag, counts.to(indices.dtype))
+    bags = torch.where(counts, bag, -1)
+    wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
+    rows = weight.index_select(0, indices).to(wide)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    if mode != 2:
+        rows = torch.where(counts.unsqueeze(1), rows, 0)
+        made = rows.new_zeros(offsets.shape[0], columns).index_add(0, bag, rows)
+        if mode == 1:
+            made = made / sizes.clamp(min=1).unsqueeze(1)
+        return made.to(weight.dtype), bags, sizes, sizes
+    rows = torch.where(counts.unsqueeze(1), rows, -float("inf"))
+    to = bag.unsqueeze(1).expand(-1, columns)
+    made = rows.new_full((offsets.shape[0], columns), -float("inf")).scatter_reduce(0, to, rows, "amax")
+    place = torch.arange(indices.shape[0], device=indices.device).unsqueeze(1)
+    greatest = counts.unsqueeze(1) & (rows == made.index_select(0, bag))
+    none = indices.shape[0]
+    first = place.new_full((offsets.shape[0], columns), none).scatter_reduce(
+        0, to, torch.where(greatest, place, none), "amin"
+    )
+    some = (sizes > 0).unsqueeze(1)
+    at = torch.where(some, indices.take(first.clamp(max=max(none - 1, 0))), 0) if none else first * 0
+    return torch.where(some, made, 0).to(weight.dtype), bags, sizes, at
+
+
+def embedding_bag_backward(
+    grad: T,
+    indices: T,
+    offsets: T,
+    bag: T,
+    sizes: T,
+    places: T,
+    rows: T,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights: T,
+    padding_idx: int = -1,
+) -> T:
+    if sparse or scale_grad_by_freq:
+        return NotImplemented
+    counts, bag = (bag >= 0).unsqueeze(1), bag.clamp(min=0)
+    dtype = grad.dtype
+    grad = grad.to(torch.float64 if dtype == torch.float64 else torch.float32)
+    made = grad.new_zeros(rows, grad.shape[1])
+    if mode == 2:
+        return made.scatter_add(0, places, torch.where((sizes > 0).unsqueeze(1), grad, 0)).to(dtype)
+    parts = grad.index_select(0, bag)
+    if mode == 1:
+        parts = parts / sizes.index_select(0, bag).clamp(min=1).unsqueeze(1)
+    if per_sample_weights is not None:
+        parts = parts * per_sample_weights.unsqueeze(1)
+    return made.index_add(0, indices, torch.where(counts, parts, 0)).to(dtype)
+
+
+def embedding_bag_weights_backward(
+    grad: T, weight: T, indices: T, offsets: T, bag: T, mode: int, padding_idx: int = -1
+) -> T:
+    products = (grad.index_select(0, bag.clamp(min=0)) * weight.index_select(0, indices)).sum(1)
+    return torch.where(bag >= 0, products, 0)
+
+
+# ---- others ----
+def weight_norm_backward(grad: T, v: T, g: T, norms: T, dim: int) -> T:
+    """w = v g / |v|, norms over all axes but the first or the last one."""
+    axes = list(range(1, v.ndim)) if dim == 0 else list(range(v.ndim - 1))
+    wide, upstream, norms = v.to(norms.dtype), grad.to(norms.dtype), norms.reshape(g.shape)
+    along = (wide * upstream).sum(axes, keepdim=True)
+    by_v = (g / norms) * (upstream - wide * (along / (norms * norms)))
+    return by_v.to(v.dtype), (along / norms).to(g.dtype)
+
+
+def index_reduce(x: T, dim: int, index: T, source: T, reduce: str, *, include_self: bool = True) -> T:
+    if x.ndim == 0 or not x.dtype.is_floating_point:
+        return NotImplemented
+    shape = [1] * x.ndim
+    shape[dim] = index.numel()
+    to = index.reshape(shape).expand(source.shape)
+    return torch.scatter_reduce(x, dim, to, source, reduce, include_self=include_self)
+
+
+def narrow_copy(x: T, dim: int, start: T, length: T) -> T:
+    return x.narrow(dim, start, length).clone()
+
+
+def other_decompositions() -> dict[T, T]:
+    aten = torch.ops.aten
+    return {
+        aten._embedding_bag.default: embedding_bag,
+        aten._embedding_bag_forward_only.default: embedding_bag,
+        aten._embedding_bag_backward.default: embedding_bag_backward,
+        aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
+        aten._weight_norm_interface_backward.default: weight_norm_backward,
+        aten.index_reduce.default: index_reduce,
+        aten.narrow_copy.default: narrow_copy,
+    }
+
+
 # ---- a loss: PyTorch's decomposition counts labels behind the first -1 of a row as label 0 ----
 def multilabel_margin_loss(
     x: T, target: T, size_average: T = None, reduce: T = None, reduction: str = "mean"

@@ -8,10 +8,12 @@ import typing
 
 import torch  # type: ignore[import-not-found, unused-ignore]
 
+import luminal as pl
+
 from .options import Options
-from .program import Failed, Program, function_of
-from .record import expression_of, is_symbolic, line_of, op_of, type_of
-from .terms import DTYPES, OPERATORS, Type
+from .program import Failed, Program
+from .record import Dimensions, Known, expression_of, function_of, is_symbolic, line_of, op_of, type_of
+from .terms import DTYPES, OPERATORS, Symbolic, Type
 
 T = typing.Any
 TOLD: set[tuple[str, str]] = set()  # what stderr has been told
@@ -90,6 +92,9 @@ class Executor:
             {}
         )  # node: (operator, line, why it stays in PyTorch)
         self.symbols, self.sources = self.find_symbols()
+        self.known = Known(self.shape_env(), {name: first for name, (_, _, first) in self.symbols.items()})
+        ranges = {name: (low, high) for name, (low, high, _) in self.symbols.items()}
+        self.sizes = Dimensions(pl.Graph(), ranges, self.known)
         self.make_steps()
         self.tell()
 
@@ -114,6 +119,15 @@ class Executor:
                 for axis, size in enumerate(value.shape):
                     see(size, (index, axis))
         return ranges, sources
+
+    def shape_env(self) -> T:
+        """Where PyTorch keeps what it found out about sizes; None where all are numbers."""
+        for node in self.inputs:
+            value = node.meta.get("val")
+            for number in (value, *(value.shape if isinstance(value, torch.Tensor) else ())):
+                if isinstance(number, torch.SymInt) and number.node.shape_env is not None:
+                    return number.node.shape_env
+        return None
 
     def values_of(self, arguments: list[T]) -> dict[str, int]:
         return {
@@ -172,12 +186,25 @@ class Executor:
             if not outputs:
                 continue
             try:
-                steps.append(Program(nodes, inputs, outputs, self.symbols, self.options, self.frozen))
+                steps.append(
+                    Program(nodes, inputs, outputs, self.symbols, self.options, self.frozen, self.known)
+                )
             except Failed as error:
                 if error.node is None:  # the whole part
                     error.nodes = [node for node in nodes if op_of(node) != "getitem"]
                 raise
         return steps
+
+    def rounded_size(self, node: T) -> typing.Optional[str]:
+        """Why sizes of a node or of what it reads are no dimensions."""
+        for node_ in [node, *node.all_input_nodes]:
+            for type_ in types_of(node_) if not is_symbolic(node_) else ():
+                for size in type_.shape if isinstance(type_, Type) else ():
+                    try:
+                        self.sizes.dim_of(expression_of_size(size))
+                    except NotImplementedError as error:
+                        return str(error)
+        return None
 
     def levels(self, failed: dict[T, str]) -> dict[T, int]:
         """Ours are even, PyTorch's odd; a node's level is not below those of its inputs. Random numbers
@@ -192,7 +219,7 @@ class Executor:
             if op_of(node) == "getitem" and node.args[0] in levels:
                 levels[node] = levels[node.args[0]]
                 continue
-            why = failed.get(node) or refusal(node)
+            why = failed.get(node) or refusal(node) or self.rounded_size(node)
             odd = 1 if why else 0
             if why:
                 self.reasons[node.name] = (op_of(node), line_of(node), why)
@@ -258,10 +285,24 @@ class Executor:
             else:
                 for node in step:
                     env[node] = self.call(node, env, values)
+        if self.symbols:  # PyTorch takes strides and offset of a view of an input from what it is given
+            for result in self.results:
+                if isinstance(result, torch.fx.Node):
+                    self.view_of_input(result, env, values)
         return [
             self.read(result, env, values) if isinstance(result, torch.fx.Node) else result
             for result in self.results
         ]
+
+    def view_of_input(self, node: T, env: dict[T, T], values: dict[str, int]) -> None:
+        """Makes a result that is a view of an input a view of it."""
+        chain: list[T] = []
+        while node.op == "call_function" and is_view(node):
+            chain.append(node)
+            node = node.args[0]
+        if node.op == "placeholder":
+            for each in reversed(chain):
+                env[each] = self.call(each, env, values)
 
     def read(self, node: T, env: dict[T, T], values: dict[str, int]) -> T:
         if node in env:
@@ -286,6 +327,21 @@ class Executor:
         arguments = torch.fx.node.map_arg(node.args, argument)
         words = torch.fx.node.map_arg(node.kwargs, argument)
         return node.target(*arguments, **words)
+
+
+def expression_of_size(size: T) -> T:
+    return size.expression if isinstance(size, Symbolic) else size
+
+
+def is_view(node: T) -> bool:
+    """Shares memory with its first argument, which it does not change."""
+    if node.target is operator.getitem:
+        return isinstance(node.args[0], torch.fx.Node) and is_view(node.args[0])
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.returns or is_symbolic(node):
+        return False
+    alias = schema.returns[0].alias_info
+    return alias is not None and not alias.is_write
 
 
 def is_integer(node: T) -> bool:

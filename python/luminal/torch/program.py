@@ -2,18 +2,17 @@
 # PyTorch's memory.
 from __future__ import annotations
 
-import math
 import os
+import threading
 import typing
 
 import torch  # type: ignore[import-not-found, unused-ignore]
-from torch.utils._sympy.printers import PythonPrinter  # type: ignore[import-not-found, unused-ignore]
 
 import luminal as pl
 
 from . import operators  # noqa: F401
 from .options import Options
-from .record import Dimensions, expression_of, node_of, type_of
+from .record import Dimensions, Known, expression_of, function_of, node_of, type_of
 from .terms import Lowering, Unsupported
 
 T = typing.Any
@@ -30,16 +29,6 @@ class Failed(Exception):
         super().__init__(reason)
         self.node = node  # None: all of them
         self.nodes: list[T] = []
-
-
-def function_of(expression: T, symbols: list[str]) -> T:
-    """A function (values of the symbols) -> number; a number where it is one."""
-    if isinstance(expression, int):
-        return expression
-    text = PythonPrinter().doprint(expression)
-    return eval(
-        f"lambda {', '.join(symbols)}: {text}", {"math": math, "torch": torch, "min": min, "max": max}
-    )  # noqa: S307
 
 
 def order_of(fake: T) -> typing.Optional[list[int]]:
@@ -124,8 +113,11 @@ class Program:
         symbols: dict[str, tuple[int, int, int]],
         options: Options,
         frozen: set[T],
+        known: Known,
     ) -> None:
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
+        self.known: typing.Optional[Known] = known
+        self.lock = threading.Lock()
         self.frozen = {index for index, node in enumerate(inputs) if node in frozen and can_freeze(node)}
         self.moved: set[int] = set()  # frozen ones that had changed at the last call
         self.options = options
@@ -144,7 +136,7 @@ class Program:
     def build(self) -> None:
         graph = pl.Graph()
         ranges = {name: (low, self.highs[name]) for name, (low, _, _) in self.symbols.items()}
-        dimensions = Dimensions(graph, ranges)
+        dimensions = Dimensions(graph, ranges, self.known)
         sources: list[pl.Tensor] = []
         self.weights: dict[int, pl.Tensor] = {}
         self.given = [index for index in range(len(self.inputs)) if index not in self.frozen]
@@ -167,6 +159,7 @@ class Program:
                 kept.append(value.contiguous())
             self.graph = graph
             self.dims = list(dimensions.dims)
+            self.steps = {name: step for name, step in dimensions.steps.items() if name in self.dims}
             # one tensor cannot be kept for two results, and an input is nobody's result
             places: dict[T, int] = {}
             self.places = []
@@ -234,6 +227,13 @@ class Program:
         self.loaded = True
 
     def __call__(self, tensors: list[T], values: dict[str, int]) -> list[T]:
+        with self.lock:  # a graph is for one thread at a time
+            return self.run(tensors, values)
+
+    def run(self, tensors: list[T], values: dict[str, int]) -> list[T]:
+        if any(values[name] % step for name, step in self.steps.items()):
+            self.known = None
+            self.build()
         for name in self.dims:
             if values[name] > self.highs[name]:
                 self.highs = {

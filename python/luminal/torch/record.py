@@ -2,11 +2,19 @@
 # to dimensions.
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 import typing
 
 import sympy  # type: ignore[import-untyped, import-not-found, unused-ignore]
 import torch  # type: ignore[import-not-found, unused-ignore]
+from torch.utils._sympy.functions import (  # type: ignore[import-not-found, unused-ignore]
+    FloorDiv,
+    Mod,
+    PythonMod,
+)
+from torch.utils._sympy.printers import PythonPrinter  # type: ignore[import-not-found, unused-ignore]
 
 import luminal as pl
 
@@ -35,6 +43,16 @@ def expression_of(number: typing.Any) -> typing.Any:
         return number
     expression = number.node.expr
     return int(expression) if expression.is_Integer else expression
+
+
+def function_of(expression: typing.Any, symbols: list[str]) -> typing.Any:
+    """A function (values of the symbols) -> number; a number where it is one."""
+    if isinstance(expression, int):
+        return expression
+    text = PythonPrinter().doprint(expression)
+    return eval(
+        f"lambda {', '.join(symbols)}: {text}", {"math": math, "torch": torch, "min": min, "max": max}
+    )  # noqa: S307
 
 
 def size_of(number: typing.Any) -> typing.Any:
@@ -106,19 +124,125 @@ def node_of(node: typing.Any) -> Node:
     )
 
 
+def without_common_factors(a: typing.Any, b: typing.Any) -> tuple[typing.Any, typing.Any]:
+    """Symbols that both products have are left out."""
+    common = set(sympy.Mul.make_args(a)) & set(sympy.Mul.make_args(b))
+    factor = sympy.Mul(*[each for each in common if each.is_Symbol])
+    return a / factor, b / factor
+
+
+class Known:
+    """What PyTorch's guards say of sizes over these symbols (name: first value). steps: numbers that a
+    symbol is always a multiple of. equal: expressions that are read as others, which they equal."""
+
+    def __init__(self, shape_env: typing.Any, symbols: dict[str, int]) -> None:
+        self.symbols = symbols
+        guards = [guard.expr for guard in shape_env.guards] if shape_env is not None else []
+        guards = [guard for guard in guards if isinstance(guard, sympy.Eq)]
+        self.steps: dict[str, int] = {}
+        for guard in guards:
+            for part in guard.atoms(FloorDiv, Mod, PythonMod):
+                self.try_step(guard, *part.args)
+        self.equal = self.equal_sizes(guards, shape_env)
+
+    def try_step(self, guard: typing.Any, symbol: typing.Any, step: typing.Any) -> None:
+        """Where the guard holds for multiples only: it is tried at all small values. A size that is
+        none all the same makes the program anew (Program.__call__)."""
+        left, right = without_common_factors(guard.lhs, guard.rhs)
+        names = sorted(str(each) for each in (left - right).free_symbols)
+        if not (symbol.is_Symbol and step.is_Integer and 1 < step <= 64 and len(names) <= 2):
+            return
+        name, step = str(symbol), int(step)
+        if name not in names or name not in self.symbols or self.symbols[name] % step:
+            return
+        if self.steps.get(name, 1) % step == 0:
+            return
+        holds = function_of(left - right, names)
+        others = [range(1, 2 * step + 2) if each == name else range(1, 18) for each in names]
+        found = False
+        for values in itertools.product(*others):
+            try:
+                if holds(*values) != 0:
+                    continue
+            except ZeroDivisionError:
+                continue
+            found = True
+            if values[names.index(name)] % step:
+                return
+        if found:
+            self.steps[name] = math.lcm(step, self.steps.get(name, 1))
+
+    def equal_sizes(self, guards: list[typing.Any], shape_env: typing.Any) -> dict[typing.Any, typing.Any]:
+        groups: dict[typing.Any, list[typing.Any]] = {}
+        for guard in guards:
+            both = [shape_env.replace(side) for side in guard.args]
+            group = [e for side in both for e in groups.get(side, [side])]
+            for e in group:
+                groups[e] = group
+        simplest = {}
+        for e, group in groups.items():
+            known = [x for x in group if all(str(symbol) in self.symbols for symbol in x.free_symbols)]
+            best = min(known, key=lambda x: (not x.is_Integer, x.count_ops(), str(x)), default=e)
+            if best == e:
+                continue
+            simplest[e] = best
+            if isinstance(e, FloorDiv) and e.args[0].is_Symbol and e.args[1].is_Integer:
+                whole, step = e.args  # n // 2 == m, and n is even: n == 2 * m
+                if self.steps.get(str(whole), 1) % step == 0 and not best.has(whole):
+                    simplest[whole] = step * best
+        return simplest
+
+
+def ratio(e: typing.Any) -> tuple[typing.Any, int]:
+    """A number that PyTorch computes in floating point, without rounding, as an integer over a number."""
+    name = type(e).__name__
+    if e.is_Integer:
+        return e, 1
+    if e.is_Float:
+        over, under = float(e).as_integer_ratio()
+        if abs(over) < 2**20 and under < 2**20:  # times sizes below 2^33: exact in a double
+            return sympy.Integer(over), under
+    if name == "ToFloat":
+        return e.args[0], 1
+    if name == "IntTrueDiv" and e.args[1].is_Integer and e.args[1] > 0:
+        return e.args[0], int(e.args[1])
+    if isinstance(e, sympy.Mul) or name == "FloatMul":
+        parts = [ratio(part) for part in e.args]
+        return sympy.Mul(*[part[0] for part in parts]), math.prod(part[1] for part in parts)
+    raise NotImplementedError(f"a size is computed with {e}, and rounds")
+
+
 class Dimensions:
     """Symbols of PyTorch's sizes as dimensions of a graph, and expressions over them."""
 
-    def __init__(self, graph: pl.Graph, ranges: dict[str, tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        graph: pl.Graph,
+        ranges: dict[str, tuple[int, int]],
+        known: typing.Optional[Known] = None,
+    ) -> None:
         self.graph = graph
         self.ranges = ranges
+        self.equal = known.equal if known is not None else {}
+        self.steps = known.steps if known is not None else {}
         self.dims: dict[str, pl.Dim] = {}
         self.known: dict[typing.Any, typing.Any] = {}
+
+    def parts_of(self, whole: typing.Any, part: typing.Any) -> typing.Optional[int]:
+        """n // (n // 4) is 4, where n is a multiple of 4."""
+        if isinstance(part, FloorDiv) and part.args[0] == whole and part.args[1].is_Integer:
+            if self.steps.get(str(whole), 1) % part.args[1] == 0:
+                return int(part.args[1])
+        return None
 
     def dim_of(self, expression: typing.Any) -> typing.Any:
         found = self.known.get(expression)
         if found is None:
-            found = self.known[expression] = self.make(expression)
+            simplest, seen = expression, set()
+            while simplest in self.equal and simplest not in seen:
+                seen.add(simplest)
+                simplest = self.equal[simplest]
+            found = self.known[expression] = self.make(simplest)
         return found
 
     def make(self, e: typing.Any) -> typing.Any:
@@ -126,9 +250,10 @@ class Dimensions:
             return int(e)
         if e.is_Symbol:
             low, high = self.ranges[str(e)]
-            return self.dims.setdefault(str(e), self.graph.dim(str(e), low, high))
-        parts = [self.dim_of(part) for part in e.args]
+            step = self.steps.get(str(e), 1)
+            return self.dims.setdefault(str(e), self.graph.dim(str(e), low, high, step))
         name = type(e).__name__
+        parts = [] if name.endswith("ToInt") else [self.dim_of(part) for part in e.args]
         if isinstance(e, sympy.Add) or isinstance(e, sympy.Mul):
             total = parts[0]
             for part in parts[1:]:
@@ -142,7 +267,8 @@ class Dimensions:
         if name in ("FloorDiv", "CleanDiv", "PythonMod", "Mod", "CeilDiv", "Max", "Min"):
             a, b = parts[0], parts[1]
             if name in ("FloorDiv", "CleanDiv"):
-                return a // b
+                count = self.parts_of(*e.args)
+                return a // b if count is None else count
             if name in ("PythonMod", "Mod"):
                 return a % b
             if name == "CeilDiv":
@@ -151,6 +277,10 @@ class Dimensions:
             for part in parts[1:]:
                 best = pl.Dim.max(best, part) if name == "Max" else pl.Dim.min(best, part)
             return best
+        if name in ("TruncToInt", "FloorToInt", "CeilToInt"):
+            over, under = ratio(e.args[0])
+            over = self.dim_of(over)
+            return (over + (under - 1)) // under if name == "CeilToInt" else over // under
         if name == "ModularIndexing":
             return parts[0] // parts[1] % parts[2]
         raise NotImplementedError(f"the size {e}")

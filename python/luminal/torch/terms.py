@@ -233,6 +233,9 @@ class Lowering:
             raise Unsupported(
                 f"its result would have the shape {list(x.shape)} where PyTorch has {list(shape)}"
             )
+        for axis, (has, wanted) in enumerate(zip(x.shape, shape)):
+            if has != wanted:  # equal for the sizes that PyTorch guards; the program assumes it
+                x = x.narrow(axis, 0, wanted)
         return self.tensor(x, type_.dtype)
 
 
@@ -241,7 +244,11 @@ def word(x: pl.Tensor) -> str:
 
 
 def cast(x: pl.Tensor, dtype: str) -> pl.Tensor:
-    return x != 0 if dtype == "bool" and word(x) != "bool" else x.cast(dtype)
+    if dtype == "bool" and word(x) != "bool":
+        return x != 0
+    if dtype in ("u8", "i8", "u16", "i16") and word(x) in FLOATS:
+        return x.cast("i32").cast(dtype)  # PyTorch wraps what is out of range, where we saturate
+    return x.cast(dtype)
 
 
 def wrapped(number: int, dtype: str) -> int:

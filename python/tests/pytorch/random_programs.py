@@ -24,6 +24,7 @@ torch.roll(T, N, D) | T.reshape(-1) | T.repeat_interleave(2, D) | T.tril(D) | T.
 T.movedim(D, D) | T.narrow(D, N, N) | torch.cat([T, T], D) | torch.cat([F * 2, F.flip(0)], D)
 torch.stack([T, T], D) | torch.rot90(T) | T.repeat(2, 1) | nn.pad(F, (N, N))
 nn.pad(F, (N, N, N, N), value=C) | nn.pad(F, (P, N), mode="replicate") | nn.pad(F, (1, 1), mode="reflect")
+F.unflatten(D, (2, -1)) | F.unflatten(D, (-1, 2)).flatten(N) | F[::2] + F[1::2]
 F[1:] + F[:-1] | F[:2] * torch.exp(F[-2:].clamp(max=3))
 """
 FOLDS = """
@@ -32,14 +33,15 @@ F.var(D, correction=0) | F.norm(2, D) | F.logsumexp(D) | F.cumsum(D) | F.clamp(-
 F.sort(D)[0] | F.prod(D) | F.softmax(D) | F.log_softmax(D) | torch.cummax(F, D)[0] | F.topk(1, D)[0]
 B.any(D, keepdim=True) | B.all(D) | nn.normalize(F, dim=D) | F.median(D)[0] | F - F.mean(D, True)
 F / F.abs().sum(D, True).clamp(min=0.1) | nn.layer_norm(F, F.shape[-1:]) | nn.rms_norm(F, F.shape[-1:])
-nn.group_norm(F, 1) | nn.glu(F, D)
+nn.group_norm(F, 1) | nn.glu(F, D) | (F * 200).to(torch.uint8).sum(D) | (F * 100).to(torch.int8)
 nn.batch_norm(F, None, None, {X.shape[1]:f}, {X.shape[1]:f}, training=True) | nn.instance_norm(F)
 """
 PLACES = """
 torch.select_scatter(F, F.select(D, 0) * 2, D, N) | torch.slice_scatter(F, F[1:] + 1, 0, 1)
 torch.flip(F, [0])[S] | T.index_select(0, {4:i1}) | T[{3, 2:i1}] | T[:, {5:i1}]
 torch.gather(T, D, {*X.shape:i1}) | F.scatter_add(0, {*X.shape:i1}, {*X.shape:f})
-F.index_add(0, {5:i1}, {5, *X.shape[1:]:f}) | F.scatter_reduce(0, {*X.shape:i1}, {*X.shape:f}, "amax")
+F.index_reduce(0, {5:i1}, {5, *X.shape[1:]:f}, "mean") | F.index_add(0, {5:i1}, {5, *X.shape[1:]:f})
+ F.scatter_reduce(0, {*X.shape:i1}, {*X.shape:f}, "amax")
 torch.diag_embed(F) | nn.one_hot({6:i4}, 5) | F.index_put(({3:i1},), {3, *X.shape[1:]:f}, accumulate=True)
 torch.take_along_dim(F, F.argsort(D, stable=True), D) | F.flip(0)[5:5] | T.narrow(0, 1, 0)
 """
@@ -55,6 +57,9 @@ nn.conv_transpose2d(F, {X.shape[1], 3, 3, 3:f}, None, P, N) | nn.max_pool2d(F, 2
 nn.avg_pool2d(F, 3, P, 1, ceil_mode=True) | nn.adaptive_avg_pool2d(F, (3, 2))
 nn.interpolate(F, scale_factor=2, mode="nearest") | nn.interpolate(F, size=(5, 7), mode="bilinear")
 nn.scaled_dot_product_attention(F, {*X.shape[:-2], 5, X.shape[-1]:f}, {*X.shape[:-2], 5, 6:f})
+nn.interpolate(F, scale_factor=1.5, mode="nearest") | nn.interpolate(F, scale_factor=(0.5, 0.7))
+nn.interpolate(nn.avg_pool2d(F, 4), scale_factor=2) + nn.max_pool2d(F, 2)
+nn.embedding_bag({9:i5}, {5, 4:f}, {4:i1}, mode="max") | nn.embedding_bag({3, 4:i5}, {5, 6:f}, padding_idx=2)
 nn.scaled_dot_product_attention(F, F, F, is_causal=True)
 nn.scaled_dot_product_attention(F, F, F, attn_mask={X.shape[-2], X.shape[-2]:b})
 nn.cross_entropy(F, {X.shape[0], *X.shape[2:]:i1}, reduction="none") | nn.mse_loss(F, {*X.shape:f})

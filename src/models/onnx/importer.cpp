@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "luminal/inspect.h"
+#include "tensor/extents.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -53,8 +54,8 @@ std::set<std::string> free_names(const GraphData& graph) {
 }
 
 Importer::Importer(const ModelData& file, const OnnxOptions& options, std::set<std::string> fixed,
-                   std::source_location where)
-    : file_(file), options_(options), fixed_(std::move(fixed)), where_(where) {
+                   SolvedDims& solved, std::source_location where)
+    : file_(file), options_(options), fixed_(std::move(fixed)), solved_(solved), where_(where) {
   model_.graph.state()->made_at = where;
 }
 
@@ -163,7 +164,7 @@ void Importer::add_inputs(Scope& scope) {
     Dims shape;
     for (size_t d = 0; d < rank; d++) {
       const DimData dim = input.has_shape ? input.shape[d] : DimData{};
-      const std::string name = dim.name.empty() ? fmt::format("{}.{}", input.name, d) : dim.name;
+      const std::string name = dimension_name(input, d);
       if (given != options_.shapes.end()) {
         if (dim.value && *dim.value != given->second[d])
           throw fail(fmt::format("has {} elements along axis {}, its shape is [{}]", *dim.value, d,
@@ -171,15 +172,8 @@ void Importer::add_inputs(Scope& scope) {
         shape.push_back(given->second[d]);
       } else if (dim.value) {
         shape.push_back(*dim.value);
-      } else if (const auto known = dims_.find(name); known != dims_.end()) {
-        shape.push_back(known->second);
       } else {
-        const auto range = options_.dims.find(name);
-        const auto [low, high] =
-            range == options_.dims.end() ? std::pair<int64_t, int64_t>{1, 4096} : range->second;
-        const Dim extent = low == high ? Dim(low) : model_.graph.dim(name, low, high, where_);
-        dims_.emplace(name, extent);
-        shape.push_back(extent);
+        shape.push_back(dimension(name));
       }
     }
     value.tensor = model_.graph.tensor(shape, *type, input.name, where_);
@@ -299,6 +293,7 @@ void Importer::build_node(Scope& scope, const NodeData& data) {
   const auto opset_at = scope.opsets.find(data.domain);
   const int64_t opset = opset_at == scope.opsets.end() ? 1 : opset_at->second;
   Node node(*this, scope, data, opset);
+  (void)take_unequal();
   try {
     if (called) return call_function(node, *called);
     const Operator* row = find_operator(data.domain, data.op_type);
@@ -315,6 +310,7 @@ void Importer::build_node(Scope& scope, const NodeData& data) {
   } catch (const Error& error) {
     const std::string text = error.what();
     if (text.starts_with("[onnx]")) throw;
+    if (const auto pair = take_unequal(); pair && solve(pair->first, pair->second)) throw Solved{};
     throw Error("onnx", fmt::format("{}: {}: {}", file_.path, node.title(), inner_text(text)), where_);
   }
 }
@@ -403,9 +399,11 @@ OnnxModel load_onnx(const std::string& path, const OnnxOptions& options, std::so
   const auto file = onnx::open_onnx(path);
   if (!file) throw Error("onnx", file.error(), where);
   std::set<std::string> fixed;
+  onnx::SolvedDims solved;
   for (;;) {
     try {
-      return onnx::Importer(*file, options, fixed, where).run();
+      return onnx::Importer(*file, options, fixed, solved, where).run();
+    } catch (const onnx::Solved&) { // each time one dimension less, or a larger step of one
     } catch (const onnx::NotKnown& unknown) {
       // The inputs that it depends on are fixed, as far as their values are given.
       const size_t before = fixed.size();

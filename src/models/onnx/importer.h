@@ -32,6 +32,14 @@ struct Numbers {
   Tensor x, zero;                            ///< zero: one number, several along an axis, or undefined
   std::optional<std::vector<int64_t>> zeros; ///< where they are known
 };
+/// What the nodes of a file say of its dynamic dimensions, by the file's names.
+struct SolvedDims {
+  std::map<std::string, Expr> values;   ///< a number, or an expression over other dimensions
+  std::map<std::string, int64_t> steps; ///< what they are multiples of
+};
+/// A node fits once a dimension is read otherwise: the graph is made anew.
+struct Solved {};
+
 struct Scope;
 /// That a value was made from integers times scales, by a node DequantizeLinear of the same graph.
 struct Quantised {
@@ -160,7 +168,7 @@ const Operator* find_operator(std::string_view domain, std::string_view name);
 
 class Importer {
 public:
-  Importer(const ModelData& file, const OnnxOptions& options, std::set<std::string> fixed,
+  Importer(const ModelData& file, const OnnxOptions& options, std::set<std::string> fixed, SolvedDims& solved,
            std::source_location where);
   OnnxModel run();
 
@@ -177,16 +185,22 @@ public:
 private:
   void check_operators() const;
   void add_inputs(Scope& scope);
+  Dim dimension(const std::string& name);
+  bool solve(Expr a, Expr b);
   void build_node(Scope& scope, const NodeData& data);
   bool fold_node(Scope& scope, const NodeData& data, const Operator& row, int64_t opset);
   const ModelData& file_;
   const OnnxOptions& options_;
   std::set<std::string> fixed_, used_fixed_;
+  SolvedDims& solved_;
   std::source_location where_;
   OnnxModel model_;
-  std::map<std::string, Dim> dims_;
+  std::map<std::string, Dim> dims_;               // by the file's names
+  std::map<std::string, std::string> names_ = {}; // of symbols: the file's names
 };
 
+/// As the file names an extent of an input, or INPUT.AXIS.
+std::string dimension_name(const ValueData& input, size_t axis);
 /// Names that a graph reads and does not make itself.
 std::set<std::string> free_names(const GraphData& graph);
 /// The nodes of a local function in place of its call.

@@ -92,7 +92,7 @@ constexpr Operator rows[] = {
     {"", "Flatten", 1, ops::Flatten},
     {"", "Pad", 2, ops::Pad},
     {"", "Range", 11, ops::Range},
-    {"", "Reshape", 5, ops::Reshape},
+    {"", "Reshape", 5, ops::Reshape, ops::dims_reshape},
     {"", "ReverseSequence", 10, ops::ReverseSequence},
     {"", "Shape", 1, ops::Shape, ops::dims_of_shape, true},
     {"", "Size", 1, ops::Size, ops::dims_of_size, true},

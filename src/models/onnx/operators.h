@@ -219,6 +219,7 @@ bool dims_product(Node& n);
 bool dims_constant_of_shape(Node& n);
 bool dims_equal(Node& n);
 bool dims_where(Node& n);
+bool dims_reshape(Node& n);
 bool dims_range(Node& n);
 // NOLINTEND(readability-identifier-naming)
 

@@ -72,10 +72,10 @@ double lowest(DType type) {
 }
 
 /// All windows of x: [n, c, windows.., kernel..]. `out` is how many along each axis.
-Tensor all_windows(const Tensor& x, const Windows& w, const std::vector<int64_t>& out, double fill) {
+Tensor all_windows(const Tensor& x, const Windows& w, const Dims& out, double fill) {
   const size_t axes = w.kernel.size();
   Dims shape{x.dim(0), x.dim(1)};
-  for (const int64_t count : out) shape.push_back(count);
+  shape.insert(shape.end(), out.begin(), out.end());
   for (const int64_t size : w.kernel) shape.push_back(size);
   const Dims extents = x.shape();
   const auto place = [&](const Dims& i, size_t d) {
@@ -97,18 +97,17 @@ Tensor all_windows(const Tensor& x, const Windows& w, const std::vector<int64_t>
       fill);
 }
 /// Windows along each axis; with ceil_mode those that begin inside count too, be it the only one.
-std::vector<int64_t> window_counts(Node& n, const Tensor& x, const Windows& w) {
-  const auto extents = n.extents(x);
+Dims window_counts(Node& n, const Tensor& x, const Windows& w) {
   const bool up = n.integer("ceil_mode", 0) != 0;
-  std::vector<int64_t> list;
+  Dims list;
   for (size_t d = 0; d < w.kernel.size(); d++) {
-    const int64_t span = extents[d + 2] + w.before[d] + w.after[d] - (w.kernel[d] - 1) * w.dilation[d] - 1;
-    const int64_t room = span + (up ? w.stride[d] - 1 : 0);
-    int64_t count = room < 0 ? 0 : room / w.stride[d] + 1;
-    if (up && count > 0 && (count - 1) * w.stride[d] >= extents[d + 2] + w.before[d]) count--;
-    if (count < 1)
+    const Dim size = x.dim(int(d) + 2);
+    const Dim span = size + Dim(w.before[d] + w.after[d] - (w.kernel[d] - 1) * w.dilation[d] - 1);
+    Dim count = (span + Dim(up ? w.stride[d] - 1 : 0)) / Dim(w.stride[d]) + Dim(1);
+    if (up) count = min(count, (size + Dim(w.before[d] + w.stride[d] - 1)) / Dim(w.stride[d]));
+    if (count.high() < 1)
       n.refuse(fmt::format("has a kernel that is larger than its input {}", luminal::to_string(x.shape())));
-    list.push_back(count);
+    list.push_back(count.low() < 0 ? max(count, 0) : count);
   }
   return list;
 }
@@ -200,7 +199,7 @@ void Conv(Node& n) {
 }
 void ConvTranspose(Node& n) {
   const Tensor x = n.in(0), weight = n.in(1);
-  const auto shape = n.extents(weight), extents = n.extents(x);
+  const auto shape = n.extents(weight);
   if (shape.size() < 3)
     n.refuse(fmt::format("has a weight {}: [channels, channels, kernel..] is expected",
                          luminal::to_string(weight.shape())));
@@ -214,7 +213,7 @@ void ConvTranspose(Node& n) {
   const std::string automatic =
       n.one_of("auto_pad", "NOTSET", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
   if (kernel.size() != axes || stride.size() != axes || dilation.size() != axes || more.size() != axes ||
-      pads.size() != 2 * axes || extents.size() != axes + 2)
+      pads.size() != 2 * axes || size_t(x.rank()) != axes + 2)
     n.refuse(fmt::format("has attributes, or an input {}, for another number of axes than its weight {}",
                          luminal::to_string(x.shape()), luminal::to_string(weight.shape())));
   ConvTransposeOptions options;
@@ -223,19 +222,21 @@ void ConvTranspose(Node& n) {
   options.groups = n.integer("group", 1);
   Tensor y = conv_transpose(x, weight, {}, options);
   std::vector<Padding> cut;
+  const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   for (size_t d = 0; d < axes; d++) {
-    const int64_t full = (extents[d + 2] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1;
-    int64_t out = full + more[d] - pads[d] - pads[d + axes];
-    int64_t before = pads[d];
-    const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+    // The full result has `size * stride + beyond` elements; `gap`: how many more are wanted.
+    const int64_t beyond = (kernel[d] - 1) * dilation[d] + 1 - stride[d];
+    int64_t gap = more[d] - pads[d] - pads[d + axes], before = pads[d];
     if (!wanted.empty() || same) {
-      out = !wanted.empty() ? (wanted.size() == axes ? wanted[d] : wanted.at(d + 2))
-                            : extents[d + 2] * stride[d];
-      const int64_t all = full + more[d] - out;
+      gap = -beyond;
+      if (!wanted.empty())
+        gap =
+            (wanted.size() == axes ? wanted[d] : wanted.at(d + 2)) - n.extents(x)[d + 2] * stride[d] - beyond;
+      const int64_t all = more[d] - gap;
       before = automatic == "SAME_UPPER" || all < 0 ? all / 2 : all - all / 2;
       if (!same && !wanted.empty() && automatic == "NOTSET") before = all / 2;
     }
-    if (before != 0 || out != full) cut.push_back({int(d) + 2, -before, out - (full - before)});
+    if (before != 0 || gap != 0) cut.push_back({int(d) + 2, -before, gap + before});
   }
   if (!cut.empty()) y = y.pad(cut);
   if (n.has(2)) y = y + along(n.in(2), 1, y.rank());
@@ -256,7 +257,7 @@ void MaxPool(Node& n) {
   int64_t size = 1;
   for (const int64_t k : kernel) size *= k;
   Dims flat{x.dim(0), x.dim(1)};
-  for (const int64_t count : out) flat.push_back(count);
+  flat.insert(flat.end(), out.begin(), out.end());
   const Dims windows = flat;
   flat.push_back(size);
   const Tensor best = all.reshape(flat).argmax(-1);
@@ -289,25 +290,26 @@ void AveragePool(Node& n) {
   const bool padding_counts = n.integer("count_include_pad", 0) != 0;
   const Tensor sum = all_windows(x, w, out, 0).sum(kernel_axes(axes));
   // How many elements each window has is a product over the axes.
-  const auto extents = n.extents(x);
+  const bool up = n.integer("ceil_mode", 0) != 0;
   Tensor y = sum;
   double whole = 1;
   for (size_t d = 0; d < axes; d++) {
-    std::vector<double> counts;
-    for (int64_t i = 0; i < out[d]; i++) {
-      double count = 0;
-      for (int64_t k = 0; k < kernel[d]; k++) {
-        const int64_t at = i * w.stride[d] + k * w.dilation[d] - w.before[d];
-        count += padding_counts ? at < extents[d + 2] + w.after[d] : at >= 0 && at < extents[d + 2];
-      }
-      counts.push_back(count);
+    const bool padded = w.before[d] || w.after[d];
+    if (!up && (padding_counts || !padded)) { // no window reaches out of what counts
+      whole *= double(kernel[d]);
+      continue;
     }
-    if (std::all_of(counts.begin(), counts.end(), [&](double c) { return c == counts[0]; }))
-      whole *= counts[0];
-    else
-      y = y / along(n.graph().constant(counts, {int64_t(counts.size())},
-                                       x.dtype() == DType::f64 ? DType::f64 : DType::f32),
-                    int(d) + 2, x.rank());
+    const Dim low = padding_counts ? -w.before[d] : 0;
+    const Dim high = x.dim(int(d) + 2) + Dim(padding_counts ? w.after[d] : 0);
+    const Tensor counts = n.graph().iota({out[d]}, [&](const Dims& i) {
+      Dim count = 0;
+      for (int64_t k = 0; k < kernel[d]; k++) {
+        const Dim at = i[0] * Dim(w.stride[d]) + Dim(k * w.dilation[d] - w.before[d]);
+        count = count + select(at >= low && at < high, Dim(1), Dim(0));
+      }
+      return count;
+    });
+    y = y / along(counts.cast(x.dtype() == DType::f64 ? DType::f64 : DType::f32), int(d) + 2, x.rank());
   }
   n.out((y / whole).cast(x.dtype()));
 }

@@ -112,8 +112,16 @@ void CumProd(Node& n) { n.out(running(n, cumprod)); }
 void TopK(Node& n) {
   const Tensor x = n.in(0);
   const int axis = axis_in(n, n.integer("axis", -1), x.rank());
+  const bool largest = n.integer("largest", 1) != 0;
+  if (n.opset() >= 10)
+    if (const auto k = n.known_dims(1); k && k->list.size() == 1 && !k->list[0].is_constant()) {
+      const Indexed all = x.sort(axis, largest);
+      n.out(0, all.values.narrow(axis, 0, k->list[0]));
+      n.out(1, all.indices.narrow(axis, 0, k->list[0]));
+      return;
+    }
   const int64_t k = n.opset() < 10 ? n.integer("k") : n.integer_at(1);
-  const Indexed top = x.topk(k, axis, n.integer("largest", 1) != 0);
+  const Indexed top = x.topk(k, axis, largest);
   n.out(0, top.values);
   n.out(1, top.indices);
 }

@@ -562,6 +562,18 @@ bool dims_where(Node& n) {
   n.out_dims(0, list, c->scalar && a->scalar && b->scalar);
   return true;
 }
+bool dims_reshape(Node& n) {
+  const auto x = n.known_dims(0), shape = n.known_dims(1);
+  if (!x || n.value(0).constant || n.type(0) != ElementType::i64) return false;
+  if (!shape || shape->scalar || shape->list.size() > 1) return false;
+  const auto count = int64_t(x->list.size());
+  if (shape->list.empty() ? count != 1
+                          : !shape->list[0].is_constant() ||
+                                (shape->list[0].value() != -1 && shape->list[0].value() != count))
+    return false;
+  n.out_dims(0, x->list, shape->list.empty());
+  return true;
+}
 bool dims_range(Node&) { return false; }
 
 } // namespace luminal::onnx::ops

@@ -212,6 +212,30 @@ Tensor sampled(Node& n, const Tensor& x, const std::vector<Tensor>& at, int taps
 
 } // namespace
 
+namespace {
+/// Whole multiples of sizes that change, by the nearest element: each is repeated. False for others.
+bool repeated(Node& n, const ResizeOptions& o, const std::vector<int>& axes,
+              const std::vector<double>& scales, const Dims& sizes) {
+  const Tensor x = n.in(0);
+  const Dims shape = x.shape();
+  const bool exact = (o.coordinates == "asymmetric" && o.nearest == "floor") ||
+                     (o.coordinates == "half_pixel" && o.nearest.starts_with("round"));
+  if (o.mode != "nearest" || !exact || (sizes.empty() ? scales.size() : sizes.size()) != axes.size() ||
+      std::all_of(shape.begin(), shape.end(), [](Dim extent) { return extent.is_constant(); }))
+    return false;
+  Tensor y = x;
+  for (size_t i = 0; i < axes.size(); i++) {
+    int64_t times = 0;
+    for (int64_t t = 1; t <= 32 && times == 0; t++)
+      if (sizes.empty() ? scales[i] == double(t) : shape[size_t(axes[i])] * Dim(t) == sizes[i]) times = t;
+    if (times == 0) return false;
+    if (times > 1) y = y.repeat_interleave(times, axes[i]);
+  }
+  n.out(y);
+  return true;
+}
+} // namespace
+
 void Resize(Node& n) {
   ResizeOptions o;
   o.mode = n.one_of("mode", "nearest", {"nearest", "linear", "cubic"});
@@ -233,7 +257,13 @@ void Resize(Node& n) {
   std::vector<double> scales, roi;
   std::vector<int64_t> sizes;
   if (n.has(scale_input)) scales = n.numbers(scale_input);
-  if (n.opset() >= 11 && n.has(3)) sizes = n.ints(3);
+  if (n.opset() >= 11 && n.has(3)) {
+    const auto wanted = n.known_dims(3);
+    if (wanted && repeated(n, o, axes, {}, wanted->list)) return;
+    sizes = n.ints(3);
+  } else if (repeated(n, o, axes, scales, {})) {
+    return;
+  }
   if (o.coordinates == "tf_crop_and_resize" && n.has(1)) roi = n.numbers(1);
   if ((sizes.empty() ? scales.size() : sizes.size()) != axes.size())
     n.refuse(fmt::format("has {} scales and {} sizes for {} axes: one of them is expected for each",
@@ -250,7 +280,7 @@ void Upsample(Node& n) {
   for (int d = 0; d < n.in(0).rank(); d++) axes.push_back(d);
   if (scales.size() != axes.size())
     n.refuse(fmt::format("has {} scales for {} axes: one is expected for each", scales.size(), axes.size()));
-  resize(n, o, axes, scales, {}, {});
+  if (!repeated(n, o, axes, scales, {})) resize(n, o, axes, scales, {}, {});
 }
 void GridSample(Node& n) {
   const Tensor x = n.in(0), grid = n.in(1);

@@ -97,7 +97,7 @@ def mul(c: C, a: T, b: T) -> T:
     return a & b if c.dtype == "bool" else a * b
 
 
-@operator("aten.div.Tensor", "aten.div.Scalar")
+@operator("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar")
 def div(c: C, a: T, b: T) -> T:
     a, b = c.arguments(a, b)
     return a / b

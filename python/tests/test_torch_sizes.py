@@ -1,0 +1,142 @@
+# python/tests/test_torch_sizes.py -- sizes that change, through torch.compile: what PyTorch's guards say of
+# them, sizes that are computed in floating point, several threads.
+import contextlib
+import io
+import pathlib
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "pytorch"))
+import where  # noqa: E402
+
+torch = None
+
+
+def setUpModule():
+    global torch
+    torch = where.find()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+
+    def check(self, function, *sets, quiet=True):
+        """Compiled once for all sets of inputs it gives what eager gives, and gradients; nothing stays in
+        PyTorch. What was told is returned."""
+        made = torch.compile(function, backend="luminal", dynamic=True)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            for inputs in sets:
+                found = []
+                for each in (made, function):
+                    leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+                    results = each(*leaves)
+                    results = results if isinstance(results, tuple) else (results,)
+                    total = sum((r * r).sum() for r in results if r.requires_grad)
+                    total.backward()
+                    found.append([*results, *(leaf.grad for leaf in leaves if leaf.requires_grad)])
+                torch.testing.assert_close(*found)
+        if quiet:
+            self.assertEqual(told.getvalue(), "")
+        return told.getvalue()
+
+
+class Guards(Case):
+    def test_equal_sizes(self):
+        def up_and_across(x):  # the joint of a U-Net
+            low = torch.nn.functional.avg_pool2d(x, 4)
+            up = torch.nn.functional.interpolate(low, scale_factor=2, mode="nearest")
+            return torch.cat([up, torch.nn.functional.max_pool2d(x, 2)], 1)
+
+        self.check(up_and_across, *[(torch.randn(2, 3, *s),) for s in ((8, 12), (12, 16), (16, 9))])
+
+    def test_gathers_and_scatters(self):
+        def places(x, rows, values):
+            to = rows[:, None].expand(-1, x.shape[1])
+            return (
+                x.index_put((rows,), values),
+                x.scatter_add(0, to, values),
+                torch.gather(values, 0, to),
+            )
+
+        sets = [(torch.randn(n, m), torch.randperm(n), torch.randn(n, m)) for n, m in ((9, 6), (7, 5))]
+        self.check(places, *sets)
+
+    def test_windows(self):
+        def windows(x):
+            b, h, w, c = x.shape
+            parts = x.view(b, h // 4, 4, w // 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, c)
+            parts = parts.softmax(-2)
+            return parts.view(b, h // 4, w // 4, 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(b, h, w, c) + x
+
+        self.check(windows, *[(torch.randn(2, *s, 3),) for s in ((8, 12), (16, 8), (4, 20))])
+
+    def test_halves(self):
+        def gated(x, y):
+            a, b = x.unflatten(-1, (2, -1)).unbind(-2)
+            return a * b + y, x.unflatten(-1, (-1, 2)).sum(-1) - y
+
+        self.check(gated, *[(torch.randn(n, 2 * m), torch.randn(n, m)) for n, m in ((4, 5), (3, 8))])
+
+
+class Computed(Case):
+    def resize(self, factor, mode):
+        return lambda x: torch.nn.functional.interpolate(x, scale_factor=factor, mode=mode)
+
+    def test_factors(self):
+        sets = [(torch.randn(2, 3, *s),) for s in ((8, 12), (7, 5))]
+        for factor, mode in ((1.5, "nearest"), (0.5, "nearest"), (2.0, "bilinear"), (0.75, "bicubic")):
+            with self.subTest(factor=factor, mode=mode):
+                self.check(self.resize(factor, mode), *sets, quiet=False)
+
+    def test_factors_that_round_stay_in_pytorch(self):
+        told = self.check(self.resize(0.7, "nearest"), (torch.randn(1, 2, 9, 8),), quiet=False)
+        self.assertIn("stays in PyTorch", told)
+        self.assertIn("0.7", told)
+
+
+class Views(Case):
+    def test_results_that_are_views_of_inputs(self):
+        def views(x):
+            return x.chunk(2, 0)[-1], x[1:, ::2].t(), x.unfold(1, 2, 1)[0], x + 1
+
+        made = torch.compile(views, backend="luminal", dynamic=True)
+        for shape in ((5, 6), (4, 8), (7, 3)):
+            x = torch.randn(shape)
+            got, wanted = made(x), views(x)
+            for a, b in zip(got, wanted):
+                torch.testing.assert_close(a, b)
+                self.assertEqual(a.stride(), b.stride())
+            for a, b in zip(got[:3], wanted):
+                self.assertEqual(a.data_ptr(), b.data_ptr())
+
+
+class Threads(Case):
+    def test_one_function(self):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
+        made = torch.compile(model, backend="luminal")
+        failures = []
+        with torch.no_grad():
+            made(torch.randn(4, 8))
+
+        def call(seed):
+            x = torch.randn(4, 8, generator=torch.Generator().manual_seed(seed))
+            try:
+                with torch.no_grad():
+                    for _ in range(50):
+                        torch.testing.assert_close(made(x), model(x))
+            except Exception as error:  # noqa: BLE001
+                failures.append(error)
+
+        threads = [threading.Thread(target=call, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
