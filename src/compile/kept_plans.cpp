@@ -17,8 +17,6 @@
 namespace luminal::compile {
 namespace {
 
-using Json = nlohmann::json;
-
 /// Are there nodes whose meaning is code that is registered while the program runs?
 bool runs_registered_code(const Module& module) {
   return std::ranges::any_of(module.functions, [](const Function& f) {
@@ -79,7 +77,7 @@ std::optional<Compiled> KeptPlans::find(const Hash128& key) {
   Compiled out;
   try {
     const size_t line = std::min(file->find('\n'), file->size());
-    const Json head = Json::parse(file->begin(), file->begin() + ptrdiff_t(line));
+    const auto head = nlohmann::json::parse(file->begin(), file->begin() + ptrdiff_t(line));
     head.at("kernels").get_to(out.kernels);
     head.at("schedules").get_to(out.schedules);
     const std::string_view rest = std::string_view(*file).substr(std::min(line + 1, file->size()));
@@ -91,7 +89,7 @@ std::optional<Compiled> KeptPlans::find(const Hash128& key) {
       out.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
       return out;
     }
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
   }
   log_info("cache of plans: {} says nothing that can be read", files_.path(key));
   return {};
@@ -101,10 +99,11 @@ void KeptPlans::keep(const Hash128& key, const Compiled& compiled) {
   const auto plan = runtime::to_bytes(*compiled.plan);
   if (!plan) return;
   const std::string report = compiled.report();
-  const std::string head =
-      Json{{"kernels", compiled.kernels}, {"schedules", compiled.schedules}, {"report", report.size()}}
-          .dump() +
-      "\n";
+  const std::string head = nlohmann::json{{"kernels", compiled.kernels},
+                                          {"schedules", compiled.schedules},
+                                          {"report", report.size()}}
+                               .dump() +
+                           "\n";
   const std::array<std::string_view, 3> parts{head, report, *plan};
   files_.store(key, parts);
 }
