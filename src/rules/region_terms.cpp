@@ -57,7 +57,7 @@ uint64_t Along::hash() const { return hash_mix(axis, uint64_t(exclusive) * 2 + u
 uint64_t Tiling::hash() const { return hash_mix(uint64_t(out) << 16 | window, uint64_t(tile)); }
 uint64_t Payload::hash() const {
   uint64_t h =
-      hash_mix(passes::quick_hash({kind_of(attr), attr, {}, {}, {}, {}, {}}), uint64_t(unique.number() + 1));
+      hash_mix(passes::quick_hash({kind_of(attr), attr, {}, {}, {}, {}, {}}), uint64_t(unique.number()) + 1);
   for (const uint32_t form : operands) h = hash_mix(h, form);
   for (const uint32_t form : results) h = hash_mix(h, form);
   return h;

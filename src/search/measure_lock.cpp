@@ -55,6 +55,7 @@ std::string holder(int descriptor) {
   const ssize_t n = pread(descriptor, text, sizeof text - 1, 0);
   const std::string id(text, size_t(std::max<ssize_t>(n, 0)));
   const bool number = !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
+  if (id == fmt::format("{}", getpid())) return "another search of this process";
   return number ? "process " + id : "another process";
 }
 

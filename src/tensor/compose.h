@@ -22,8 +22,8 @@ DType common_dtype(const std::vector<Operand>& operands);
 Tensor number_like(const Operand& number, const std::shared_ptr<GraphState>& graph, DType dtype,
                    const Shape& shape, Where where);
 
-/// The tensor itself; throws Error, which calls it `what`, where it has not so many axes.
-const Tensor& need_rank(std::string_view op, const Tensor& t, int rank, std::string_view what, Where where);
+/// Throws Error, which calls the tensor `what`, where it has not so many axes.
+void need_rank(std::string_view op, const Tensor& t, int rank, std::string_view what, Where where);
 
 /// Operands of a function of floats: in f32 at least.
 struct Floats {

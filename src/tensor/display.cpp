@@ -34,7 +34,7 @@ std::string display(const Graph& graph, std::string file, Where where) {
 std::string display_shapes(const Graph& graph, Where where) {
   std::vector<std::array<std::string, 3>> rows;
   size_t widths[2] = {4, 2};
-  const auto state = graph.state("display", where);
+  const auto& state = graph.state("display", where);
   for (const Tensor& value : values(graph, where)) {
     const Node& own = state->builder[node_id(value)];
     const Node& term = own.kind == NodeKind::get ? state->builder[own.inputs[0]] : own;

@@ -196,13 +196,12 @@ std::vector<Tensor> common_operands(std::string_view op, const std::vector<Opera
   return list;
 }
 
-const Tensor& need_rank(std::string_view op, const Tensor& t, int rank, std::string_view what, Where where) {
+void need_rank(std::string_view op, const Tensor& t, int rank, std::string_view what, Where where) {
   if (t.rank() != rank)
     throw Error(op,
                 fmt::format("{} must have {} {}, it is {}", what, rank, rank == 1 ? "axis" : "axes",
                             text_of(type_of(t).shape)),
                 where);
-  return t;
 }
 
 Floats::Floats(std::string_view op, const std::vector<Operand>& operands, Where place) : where(place) {

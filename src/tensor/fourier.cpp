@@ -72,7 +72,8 @@ std::vector<Complex> butterfly(const std::vector<Complex>& x, double sign) {
   even = butterfly(even, sign), odd = butterfly(odd, sign);
   std::vector<Complex> y(n);
   for (size_t k = 0; k < n / 2; k++) {
-    const Complex e = even[k], o = turned(odd[k], int64_t(k), int64_t(n), sign);
+    const Complex& e = even[k];
+    const Complex o = turned(odd[k], int64_t(k), int64_t(n), sign);
     const bool quarter = 4 * k == n || 8 * k == 3 * n;
     const Complex more = quarter ? Complex{e.re - o.im, e.im + o.re} : Complex{e.re + o.re, e.im + o.im},
                   less = quarter ? Complex{e.re + o.im, e.im - o.re} : Complex{e.re - o.re, e.im - o.im};
@@ -122,7 +123,7 @@ Tensor small_step(const Tensor& z, double sign, double scale, int tail, ResultOr
   const int done_axis = -1 - tail, parts_axis = -2 - tail, rest_axis = -2 - tail, factor_axis = -4 - tail;
   const int64_t f = z.dim(factor_axis).value(), done = z.dim(done_axis).value(), all = f * done;
   std::vector<int64_t> shape{f, done};
-  shape.resize(size_t(2 + tail), 1);
+  shape.resize(2 + size_t(tail), 1);
   const auto powers = [&](double (*part)(double)) {
     return table(
         z, shape, [&](int64_t at) { return scale * part(angle(at / done * (at % done), all, sign)); }, where);

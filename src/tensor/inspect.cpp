@@ -51,14 +51,14 @@ TermInfo inspect(const Tensor& tensor, Where where) {
 
 std::vector<Tensor> values(const Graph& graph, Where where) {
   std::vector<Tensor> all;
-  const auto state = graph.state("values", where);
+  const auto& state = graph.state("values", where);
   for (NodeId id(0); id < state->end_node; ++id)
     if (!state->builder[id].is_tuple()) all.push_back(wrap(state, id));
   return all;
 }
 
 Tensor find(const Graph& graph, const std::string& name, Where where) {
-  const auto state = graph.state("find", where);
+  const auto& state = graph.state("find", where);
   auto found = state->inputs.find(name);
   if (found != state->inputs.end()) return wrap(state, found->second);
   std::string names;
@@ -69,7 +69,7 @@ Tensor find(const Graph& graph, const std::string& name, Where where) {
 
 std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
                               const std::vector<std::pair<std::string, Tensor>>& inputs, Where where) {
-  const auto state = graph.state("add_terms", where);
+  const auto& state = graph.state("add_terms", where);
   std::string head, params;
   int64_t lines = 1;
   for (Expr symbol : state->module.symbols) {

@@ -309,8 +309,9 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int count, Where where) {
 
 Tensor dot(const Tensor& a, const Tensor& b, Where where) {
   graph_of("dot", {&a, &b}, where);
-  return dotted("dot", need_rank("dot", a, 1, "the first operand", where),
-                need_rank("dot", b, 1, "the second operand", where), {0}, {0}, where);
+  need_rank("dot", a, 1, "the first operand", where);
+  need_rank("dot", b, 1, "the second operand", where);
+  return dotted("dot", a, b, {0}, {0}, where);
 }
 Tensor inner(const Tensor& a, const Tensor& b, Where where) {
   graph_of("inner", {&a, &b}, where);
@@ -319,18 +320,21 @@ Tensor inner(const Tensor& a, const Tensor& b, Where where) {
 }
 Tensor outer(const Tensor& a, const Tensor& b, Where where) {
   graph_of("outer", {&a, &b}, where);
-  return dotted("outer", need_rank("outer", a, 1, "the first operand", where),
-                need_rank("outer", b, 1, "the second operand", where), {}, {}, where);
+  need_rank("outer", a, 1, "the first operand", where);
+  need_rank("outer", b, 1, "the second operand", where);
+  return dotted("outer", a, b, {}, {}, where);
 }
 Tensor mv(const Tensor& matrix, const Tensor& vector, Where where) {
   graph_of("mv", {&matrix, &vector}, where);
   need_rank("mv", matrix, 2, "the matrix", where);
-  return matrix.matmul(need_rank("mv", vector, 1, "the vector", where), where);
+  need_rank("mv", vector, 1, "the vector", where);
+  return matrix.matmul(vector, where);
 }
 Tensor bmm(const Tensor& a, const Tensor& b, Where where) {
   graph_of("bmm", {&a, &b}, where);
   need_rank("bmm", a, 3, "the first operand", where);
-  return a.matmul(need_rank("bmm", b, 3, "the second operand", where), where);
+  need_rank("bmm", b, 3, "the second operand", where);
+  return a.matmul(b, where);
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {

@@ -125,7 +125,7 @@ void resize(Node& n, const ResizeOptions& o, const std::vector<int>& axes, const
     double scale = list.at(0).scale;
     for (const AxisSize& a : list)
       scale = policy == "not_larger" ? std::min(scale, a.scale) : std::max(scale, a.scale);
-    for (AxisSize& a : list) a.scale = scale, a.to = int64_t(scale * double(a.from) + 0.5);
+    for (AxisSize& a : list) a.scale = scale, a.to = std::llround(scale * double(a.from));
   }
   const DType type = x.dtype();
   if (o.mode != "nearest" && !is_float_type(type)) x = x.cast(DType::f32);
