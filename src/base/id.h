@@ -57,7 +57,7 @@ public:
     return end_id() - 1;
   }
 
-  /// Checked: std::out_of_range where there is no such element.
+  /// Throws std::out_of_range for an id without an element.
   decltype(auto) at(IdType id) { return std::vector<T>::at(size_t(id.number())); }
   decltype(auto) at(IdType id) const { return std::vector<T>::at(size_t(id.number())); }
 

@@ -242,7 +242,7 @@ std::optional<std::string> to_bytes(const Plan& plan) {
 }
 
 Result<Plan> plan_of_bytes(std::string_view bytes) {
-  const Failure wrong{"these bytes are no plan"};
+  const Failure wrong{"these bytes are not a plan"};
   try {
     Plan plan;
     Reader reader(bytes);

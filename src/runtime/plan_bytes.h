@@ -1,7 +1,7 @@
 // runtime/plan_bytes.h -- a plan as bytes, for a later run of the same build of this program.
 //
 // Numbers are as they lie in memory, texts and lists begin with their length, an expression is its text at
-// its first use and a number afterwards. There is no version: whoever keeps the bytes names the build that
+// its first use and a number afterwards. They have no version: whoever keeps the bytes names the build that
 // wrote them (compile/kept_plans.h).
 #pragma once
 #include "runtime/plan.h"

@@ -56,7 +56,7 @@ Dim Graph::dim(std::string name, int64_t low, int64_t high, int64_t multiple_of,
   if (low < 0 || high < low)
     throw Error("dim", fmt::format("{}: {}..{} is not a range of sizes", name, low, high), where);
   if (multiple_of < 1 || high / multiple_of * multiple_of < low)
-    throw Error("dim", fmt::format("{}: there is no multiple of {} in {}..{}", name, multiple_of, low, high),
+    throw Error("dim", fmt::format("{}: {}..{} holds no multiple of {}", name, low, high, multiple_of),
                 where);
   if (auto known = g.dims.find(name); known != g.dims.end()) {
     const Expr was = known->second;

@@ -22,8 +22,8 @@ protected:
 
 TEST_F(ErrorTexts, Dimensions) {
   EXPECT_ERROR(g.dim("m", 4, 3), "[dim] m: 4..3 is not a range of sizes");
-  EXPECT_ERROR(g.dim("m", 5, 7, 4), "[dim] m: there is no multiple of 4 in 5..7");
-  EXPECT_ERROR(g.dim("m", 5, 7, 0), "[dim] m: there is no multiple of 0 in 5..7");
+  EXPECT_ERROR(g.dim("m", 5, 7, 4), "[dim] m: 5..7 holds no multiple of 4");
+  EXPECT_ERROR(g.dim("m", 5, 7, 0), "[dim] m: 5..7 holds no multiple of 0");
   EXPECT_ERROR(g.dim("n", 1, 9), "[dim] dimension n is declared with another range, 1..8");
   EXPECT_ERROR(g.set_dim("k", 3), "[set_dim] the graph has no dimension k; it has n");
   EXPECT_ERROR(g.set_dim("n", 9), "[set_dim] n = 9 is outside its range 1..8");

@@ -196,7 +196,7 @@ class Executor:
         return steps
 
     def rounded_size(self, node: T) -> typing.Optional[str]:
-        """Why sizes of a node or of what it reads are no dimensions."""
+        """Why sizes of a node or of what it reads are not dimensions."""
         for node_ in [node, *node.all_input_nodes]:
             for type_ in types_of(node_) if not is_symbolic(node_) else ():
                 for size in type_.shape if isinstance(type_, Type) else ():
