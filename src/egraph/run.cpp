@@ -34,7 +34,7 @@ public:
       if (any)
         apply();
       else
-        go_on();
+        all_matched();
     } else {
       report_.rolled_back = true; // nothing was changed
     }
@@ -305,8 +305,8 @@ private:
     end_journal();
   }
 
-  /// All that is there has been matched.
-  void go_on() {
+  /// Nothing is to be applied: what comes from now on is new to these rules.
+  void all_matched() {
     const uint32_t watermark = ++state_.epoch;
     for (const RuleEntry& entry : trie_->entries) state_.progress[entry.rule].matched_to(watermark);
   }
@@ -314,7 +314,7 @@ private:
     std::vector<const CompiledActions*> programs;
     for (const uint32_t i : trie_->order)
       if (has_matches(i)) programs.push_back(&trie_->entries[i].compiled->actions);
-    if (programs.empty()) return go_on();
+    if (programs.empty()) return all_matched();
     const uint32_t watermark = ++state_.epoch;
     const bool journal = options_.limits.rollback;
     Checkpoint checkpoint;
