@@ -172,7 +172,8 @@ bool DefaultScheduler::cascade_tiles() {
   if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
   const auto axis_name = [&](AxisId a) { return axis_at(a).name; };
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
-  const bool domain = !stage(t->stage).domain.is_constant(1), wide = limits_.vector_registers >= 32;
+  const bool domain = ends_along(stage(t->stage).domain, axis_at(t->reduced).symbol),
+             wide = limits_.vector_registers >= 32;
 
   // A register tile of vectors side by side times rows. A domain cuts large tiles: fewer vectors,
   // more rows, where rows need no conversion.

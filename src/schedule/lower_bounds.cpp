@@ -12,7 +12,37 @@ std::vector<Expr> conjuncts(Expr condition) {
   return {condition};
 }
 
+DomainRange intersection(DomainRange a, const DomainRange& b) {
+  a.some_begin = max(a.some_begin, b.some_begin), a.some_end = min(a.some_end, b.some_end);
+  a.all_begin = max(a.all_begin, b.all_begin), a.all_end = min(a.all_end, b.all_end);
+  return a;
+}
+
+/// Of one or the other: what lies between them may hold, too. All of what both hold in whole where
+/// they begin or end together, else what the first one does.
+DomainRange hull(DomainRange a, const DomainRange& b) {
+  a.some_begin = min(a.some_begin, b.some_begin), a.some_end = max(a.some_end, b.some_end);
+  if (proves_equal(a.all_begin, b.all_begin))
+    a.all_end = max(a.all_end, b.all_end);
+  else if (proves_equal(a.all_end, b.all_end))
+    a.all_begin = min(a.all_begin, b.all_begin);
+  return a;
+}
+
 } // namespace
+
+bool ends_along(Expr condition, Expr axis) {
+  const auto linear = [&](Expr e) {
+    if (e.kind() != ExprKind::lt) return false;
+    const auto c = coefficient_of(e.args()[1] - e.args()[0], axis);
+    return c && c->is_constant() && !c->is_constant(0);
+  };
+  return std::ranges::any_of(conjuncts(condition), [&](Expr e) {
+    return e.kind() == ExprKind::logical_or
+               ? std::ranges::all_of(e.args(), [&](Expr part) { return ends_along(part, axis); })
+               : linear(e);
+  });
+}
 
 Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, const StageLoop& loop) const {
   Bounds b{0, loop.extent, {}};
@@ -41,51 +71,75 @@ Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, con
   return b;
 }
 
-std::optional<Lowering::Interval2> Lowering::domain_range(StageId stage, const StageNest& nest,
-                                                          const StageLoop& loop, bool kept) const {
+std::optional<DomainRange> Lowering::range_along(Expr condition, const StageNest& nest,
+                                                 const StageLoop& loop) const {
+  DomainRange r{0, loop.extent, 0, loop.extent, {}};
+  if (condition.kind() == ExprKind::logical_or) {
+    std::optional<DomainRange> either;
+    for (Expr part : condition.args()) {
+      const auto range = range_along(part, nest, loop);
+      if (!range) return {};
+      either = either ? hull(*either, *range) : *range;
+    }
+    return either;
+  }
+  if (condition.kind() == ExprKind::logical_and) {
+    std::optional<DomainRange> both;
+    bool every = true;
+    for (Expr part : condition.args()) {
+      const auto range = range_along(part, nest, loop);
+      every &= range.has_value();
+      if (range) both = both ? intersection(*both, *range) : *range;
+    }
+    if (both && !every) both->all_begin = both->all_end = 0; // the rest holds where it does
+    return both;
+  }
+  if (condition.kind() != ExprKind::lt) return {};
+  const Expr gap = substitute(condition.args()[1], nest.axis_values) -
+                   substitute(condition.args()[0], nest.axis_values); // > 0 holds
+  if (!depends_on(gap, loop.symbol)) return {};
+  const auto c = coefficient_of(gap, loop.symbol);
+  if (!c || !c->is_constant() || c->is_constant(0)) return {};
+  ExprMap<Expr> most, least;
+  for (auto& l : nest.loops) {
+    if (!l.symbol.is_symbol() || is_open(l.name) || l.name == loop.name || !depends_on(gap, l.symbol))
+      continue;
+    const auto k = coefficient_of(gap, l.symbol);
+    if (!k || !k->is_constant()) return {};
+    const bool rises = k->value() > 0;
+    const Expr last =
+        l.extent.is_constant(0) ? Expr(0) : l.extent - 1; // a loop that never runs may begin anywhere
+    most[l.symbol] = rises ? last : Expr(0);
+    least[l.symbol] = rises ? Expr(0) : last;
+  }
+  const Expr some = substitute(gap, most) - loop.symbol * *c, all = substitute(gap, least) - loop.symbol * *c;
+  if (c->value() < 0) { // ends along the loop: loop < ceildiv(rest, -c)
+    const int64_t k = -c->value();
+    r.some_end = min(r.some_end, ceildiv(some, k));
+    r.all_end = min(r.all_end, ceildiv(all, k));
+  } else { // begins along the loop: loop > -rest / c
+    r.some_begin = max(r.some_begin, floordiv(-some, c->value()) + 1);
+    r.all_begin = max(r.all_begin, floordiv(-all, c->value()) + 1);
+  }
+  return r;
+}
+
+std::optional<DomainRange> Lowering::domain_range(StageId stage, const StageNest& nest, const StageLoop& loop,
+                                                  bool kept) const {
   if (!loop.symbol.is_symbol()) return {};
-  Interval2 r{0, loop.extent, 0, loop.extent, {}};
-  bool any = false;
+  std::optional<DomainRange> r;
   const Stage& s = n_.cone.stages[stage];
   auto conditions = conjuncts(s.needed);
   bool folds = std::ranges::any_of(s.components, [](auto& c) { return c.kind == ComponentKind::fold; });
   if (!folds || kept || reduces(n_.cone, s, nest, loop))
     for (Expr e : conjuncts(s.domain)) conditions.push_back(e);
-  for (Expr original : conditions) {
-    if (original.kind() != ExprKind::lt || assumed(original)) continue;
-    Expr gap = substitute(original.args()[1], nest.axis_values) -
-               substitute(original.args()[0], nest.axis_values); // > 0 holds
-    if (!depends_on(gap, loop.symbol)) continue;
-    auto c = coefficient_of(gap, loop.symbol);
-    if (!c || !c->is_constant() || c->is_constant(0)) continue;
-    ExprMap<Expr> most, least;
-    bool linear = true;
-    for (auto& l : nest.loops) {
-      if (!l.symbol.is_symbol() || is_open(l.name) || l.name == loop.name || !depends_on(gap, l.symbol))
-        continue;
-      auto k = coefficient_of(gap, l.symbol);
-      linear &= k && k->is_constant();
-      if (!linear) break;
-      bool rises = k->value() > 0;
-      const Expr last =
-          l.extent.is_constant(0) ? Expr(0) : l.extent - 1; // a loop that never runs may begin anywhere
-      most[l.symbol] = rises ? last : Expr(0);
-      least[l.symbol] = rises ? Expr(0) : last;
-    }
-    if (!linear) continue;
-    any = true;
-    r.conditions.push_back(original);
-    Expr some = substitute(gap, most) - loop.symbol * *c, all = substitute(gap, least) - loop.symbol * *c;
-    if (c->value() < 0) { // ends along the loop: loop < ceildiv(rest, -c)
-      int64_t k = -c->value();
-      r.some_end = min(r.some_end, ceildiv(some, k));
-      r.all_end = min(r.all_end, ceildiv(all, k));
-    } else { // begins along the loop: loop > -rest / c
-      r.some_begin = max(r.some_begin, floordiv(-some, c->value()) + 1);
-      r.all_begin = max(r.all_begin, floordiv(-all, c->value()) + 1);
-    }
+  for (Expr condition : conditions) {
+    if (assumed(condition)) continue;
+    const auto range = range_along(condition, nest, loop);
+    if (!range) continue;
+    r = r ? intersection(*r, *range) : *range;
+    r->conditions.push_back(condition);
   }
-  if (!any) return {};
   return r;
 }
 

@@ -170,7 +170,7 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
     full.held[g] = true;
   }
   const Assumed before = l_.assumed_;
-  std::optional<Lowering::Interval2> ragged; // ends of the domain stand apart from what is inside of it
+  std::optional<DomainRange> ragged; // ends of the domain stand apart from what is inside of it
   const bool bounded = l_.n_.stages[stage_].bounds.contains(loop.name);
   if (bounded)
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {

@@ -65,6 +65,12 @@ struct Assumed {
   std::set<Expr, ExprLess> yes, no;
 };
 
+/// Where along a loop a domain holds for some (for all) points of the loops inside.
+struct DomainRange {
+  Expr some_begin, some_end, all_begin, all_end;
+  std::vector<Expr> conditions; // of the domain that hold in all_begin .. all_end
+};
+
 /// Lanes beyond the end of an axis: left out, run as the others do (their values are nobody's), or
 /// filled with zeros that others read.
 enum class Lanes : uint8_t { masked, whole, filled };
@@ -133,10 +139,6 @@ private:
   bool parallel_open() const;
   /// Where the variables in e are, as the open loops say.
   std::vector<Expr> open_facts(Expr e) const;
-  struct Interval2 {
-    Expr some_begin, some_end, all_begin, all_end;
-    std::vector<Expr> conditions; // of the domain that hold in all_begin .. all_end
-  };
   /// Does the condition hold in all of the part that is being written?
   bool assumed(Expr condition) const {
     const auto instance = n_.instances.find(condition);
@@ -146,8 +148,10 @@ private:
   /// Where along a loop the stage's domain holds for some (for all) points of the loops that are
   /// not open yet. Along a kept loop of a fold nothing may be left out: what it gives is written
   /// all the same; asked for only where `kept`.
-  std::optional<Interval2> domain_range(StageId stage, const StageNest& nest, const StageLoop& loop,
-                                        bool kept = false) const;
+  std::optional<DomainRange> domain_range(StageId stage, const StageNest& nest, const StageLoop& loop,
+                                          bool kept = false) const;
+  /// The same for one condition: comparisons, conjunctions and disjunctions that are linear in the loops.
+  std::optional<DomainRange> range_along(Expr condition, const StageNest& nest, const StageLoop& loop) const;
   /// Do stages share the trips of a predicate_split? (Else it is a loop of one fold, of its results or
   /// bounded by its domain, which is split inside of the stage.)
   bool splits_level(const std::string& loop) const;

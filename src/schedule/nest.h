@@ -133,6 +133,9 @@ std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule);
 /// elsewhere.
 Kernel with_version(Kernel kernel, Expr condition, Kernel next);
 
+/// Does a condition over the axes hold between ends along the axis, for what the other axes are? Then
+/// `predicate_split` and `predicate_bound` have an effect.
+bool ends_along(Expr condition, Expr axis); // lower_bounds.cpp
 /// The axis that an index expression is, alone.
 AxisId plain_axis(const Cone& cone, Expr e);
 

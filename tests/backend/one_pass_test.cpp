@@ -7,7 +7,22 @@
 namespace luminal::one_pass_test {
 namespace {
 
-enum class Mask : uint8_t { none, causal, flags, added, causal_and_flags };
+enum class Mask : uint8_t { none, causal, flags, added, causal_and_flags, window, prefix, both_ends, blocks };
+constexpr int64_t masks = 9;
+
+/// Which keys j a query i sees, as far as indices say; the query stands behind so many keys.
+std::string condition(Mask mask, const std::string& past) {
+  const std::string later = fmt::format("j <= i + {}", past), near = fmt::format("j > i + {} - 40", past);
+  switch (mask) {
+  case Mask::causal:
+  case Mask::causal_and_flags: return later;
+  case Mask::window: return fmt::format("{} and {}", later, near);
+  case Mask::prefix: return fmt::format("{} or j < 20", later);
+  case Mask::both_ends: return fmt::format("{} and {} or j < 4", later, near);
+  case Mask::blocks: return fmt::format("(i + {}) // 16 == j // 16", past);
+  default: return {};
+  }
+}
 
 struct Shape {
   int64_t heads, group, queries, past, depth, width;
@@ -47,12 +62,10 @@ Module attention(const Shape& s) {
                   "  %no = const f32 -inf\n  %nos = view %no {2} -> []\n",
                   inner, 1 / std::sqrt(double(s.depth)), rows);
   std::string scores = "s0";
-  if (s.mask == Mask::causal || s.mask == Mask::causal_and_flags) {
-    text +=
-        fmt::format("  %at = iota i64 [i: {0}, j: {1}] -> i + {2}\n  %key = iota i64 [i: {0}, j: {1}] -> j\n"
-                    "  %sees = le %key, %at\n  %seen = view %sees {3} -> [i, j]\n"
-                    "  %s1 = select %seen, %s0, %nos\n",
-                    n, keys, past, rows);
+  if (const std::string sees = condition(s.mask, past); !sees.empty()) {
+    text += fmt::format("  %sees = iota bool [i: {}, j: {}] -> {}\n  %seen = view %sees {} -> [i, j]\n"
+                        "  %s1 = select %seen, %s0, %nos\n",
+                        n, keys, sees, rows);
     scores = "s1";
   }
   if (flags || s.mask == Mask::added) {
@@ -177,8 +190,8 @@ auto picks(unsigned seed) {
 TEST(OnePass, AttentionOfDynamicLengthsEqualsTheInterpreter) {
   auto pick = picks(1);
   int64_t compared = 0;
-  for (uint64_t seed = 1; seed <= 14; seed++) {
-    Shape s{pick(1, 3), pick(1, 4), 1, 0, pick(1, 24), pick(2, 24), Mask(pick(0, 4))};
+  for (uint64_t seed = 1; seed <= 18; seed++) {
+    Shape s{pick(1, 3), pick(1, 4), 1, 0, pick(1, 24), pick(2, 24), Mask(pick(0, masks - 1))};
     s.cache = seed % 3 == 0 ? "bf16" : seed % 3 == 1 ? "f16" : "f32";
     s.empty_rows_are_zero = seed % 2 == 0;
     s.base_two = seed % 5 == 0;
@@ -192,9 +205,14 @@ TEST(OnePass, AttentionOfDynamicLengthsEqualsTheInterpreter) {
 TEST(OnePass, AttentionOfKnownLengthsEqualsTheInterpreter) {
   auto pick = picks(2);
   int64_t compared = 0;
-  for (uint64_t seed = 1; seed <= 14; seed++) {
-    Shape s{pick(1, 3),  pick(1, 3),  pick(1, 129),    seed % 2 ? 0 : pick(1, 60),
-            pick(1, 20), pick(1, 20), Mask(pick(0, 4))};
+  for (uint64_t seed = 1; seed <= 18; seed++) {
+    Shape s{pick(1, 3),
+            pick(1, 3),
+            pick(1, 129),
+            seed % 2 ? 0 : pick(1, 60),
+            pick(1, 20),
+            pick(1, 20),
+            Mask(pick(0, masks - 1))};
     s.dynamic = false;
     s.empty_rows_are_zero = seed % 2 == 0;
     run(s, seed, compared);
@@ -224,17 +242,35 @@ int launches(const Running& running) {
 /// No scores in memory, whatever masks them and whatever the cache holds, at known and at dynamic lengths.
 TEST(OnePass, ScoresStayInTheKernel) {
   for (const bool dynamic : {false, true})
-    for (const Mask mask : {Mask::none, Mask::causal, Mask::flags, Mask::added, Mask::causal_and_flags})
+    for (int mask = 0; mask < masks; mask++)
       for (const bool zero : {false, true}) {
-        Shape s{.heads = 2, .group = 2, .queries = 256, .past = 256, .depth = 64, .width = 64, .mask = mask};
+        Shape s{.heads = 2,
+                .group = 2,
+                .queries = 256,
+                .past = 256,
+                .depth = 64,
+                .width = 64,
+                .mask = Mask(mask)};
         s.most_queries = s.most_past = 256;
         s.dynamic = dynamic, s.empty_rows_are_zero = zero;
         s.cache = zero ? "bf16" : "f32";
         const Running running(attention(s));
         expect_no_scores(running, s);
         EXPECT_LE(launches(running), 2) << running.report;
-        if (testing::Test::HasFailure()) FAIL() << int(mask) << dynamic << zero;
+        if (testing::Test::HasFailure()) FAIL() << mask << dynamic << zero;
       }
+}
+
+/// Whatever the mask is, the kernel runs in tiles of the keys, with lanes.
+TEST(OnePass, EveryMaskHasTiles) {
+  for (int mask = 0; mask < masks; mask++) {
+    Shape s{
+        .heads = 2, .group = 2, .queries = 256, .past = 256, .depth = 64, .width = 64, .mask = Mask(mask)};
+    s.most_queries = s.most_past = 256, s.dynamic = false;
+    const Running running(attention(s));
+    EXPECT_NE(running.report.find("\ncascade "), std::string::npos) << mask;
+    EXPECT_EQ(running.report.find(" root\n"), std::string::npos) << mask << running.report;
+  }
 }
 
 /// Without the rules nothing is joined.
