@@ -15,6 +15,7 @@ static constexpr FunctionPass of_functions[] = {
     {"sorts",     "sorts become counting, or a radix sort of several kernels",          expand_all_sorts},
     {"tuples",    "tuples of folds over different axes become folds of their own",      split_all_tuples},
     {"images",    "sums over windows larger than their images are sums over the images", exchange_windows},
+    {"seams",     "folds over joined values become folds of their parts",               part_folds},
     {"rules",     "of the equal programs of each region the one that takes least",      search_regions},
     {"load",      "what depends on weights alone is computed once, at load",            split_load},
     {"fuse",      "which values of a step are stored, and which one kernel computes",   partition_step},

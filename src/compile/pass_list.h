@@ -40,6 +40,8 @@ Result<void> empty_all_views(PlanState& state, FunctionPlan& f);
 Result<void> split_all_tuples(PlanState& state, FunctionPlan& f);
 // image_sums.cpp
 Result<void> exchange_windows(PlanState& state, FunctionPlan& f);
+// seams.cpp
+Result<void> part_folds(PlanState& state, FunctionPlan& f);
 // region_search.cpp
 Result<void> search_regions(PlanState& state, FunctionPlan& f);
 // prepare_function.cpp

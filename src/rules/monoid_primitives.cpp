@@ -47,6 +47,13 @@ private:
          [this](Args a) { return some(inverse(character(a[0]))); });
     make("character-root", {"Character"}, "Character",
          [this](Args a) { return some(root(character(a[0]))); });
+    for (const bool base2 : {false, true})
+      make(base2 ? "rate-Exp2" : "rate-Exp", {"Character"}, "f64",
+           [this, base2](Args a) -> std::optional<Value> {
+             const Character& h = character(a[0]);
+             if (h.slope == 0 || h.power != 0 || h.other || h.base2 != base2) return {};
+             return t_.program().values().real(h.slope);
+           });
     make("length-of-product", {"i64", "i64"}, "i64", [this](Args a) -> std::optional<Value> {
       const int64_t n = integer(a[0]), m = integer(a[1]);
       return n + m > 6 ? std::nullopt : std::optional(t_.integer(n + m - 1));

@@ -151,6 +151,35 @@ fn @main(%x: f32[3, 5], %z: f32[3, 5, 3], %labels: i64[3], %more: i64[2]) {
   %zz = mul %z, %zx
   return e = %e, zz = %zz, h = %h
 })"},
+    {"frames above and below a statistic", R"(
+fn @main(%x: f32[3, 5], %w: f32[3, 5], %y: f32[3]) {
+  %mf = fold [i: 3, k: 5] over [k] { max %x[i, k] }
+  %m = get %mf, 0
+  %most = max %m, %y
+  %mv = view %most [i: 3, k: 5] -> [i]
+  %nf = fold [i: 3, k: 5] over [k] { min %x[i, k] }
+  %n = get %nf, 0
+  %least = min %y, %n
+  %nv = view %least [i: 3, k: 5] -> [i]
+  %a = sub %x, %mv
+  %b = sub %nv, %x
+  %ea = exp %a
+  %eb = exp %b
+  %ea2 = exp2 %a
+  %eb2 = exp2 %b
+  %wa = mul %ea, %w
+  %af = fold [i: 3, k: 5] over [k] { sum %ea[i, k] }
+  %sa = get %af, 0
+  %wf = fold [i: 3, k: 5] over [k] { sum %wa[i, k] }
+  %sw = get %wf, 0
+  %bf = fold [i: 3, k: 5] over [k] { sum %eb[i, k] }
+  %sb = get %bf, 0
+  %a2f = fold [i: 3, k: 5] over [k] { sum %ea2[i, k] }
+  %sa2 = get %a2f, 0
+  %b2f = fold [i: 3, k: 5] over [k] { sum %eb2[i, k] }
+  %sb2 = get %b2f, 0
+  return sa = %sa, sw = %sw, sb = %sb, sa2 = %sa2, sb2 = %sb2
+})"},
     {"gates of a statistic", R"(
 fn @main(%x: f32[3, 5], %w: f32[3, 5]) {
   %mf = fold [i: 3, k: 5] over [k] { max %x[i, k] }

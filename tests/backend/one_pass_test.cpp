@@ -28,7 +28,7 @@ struct Shape {
   int64_t heads, group, queries, past, depth, width;
   Mask mask = Mask::causal;
   std::string cache = "f32";
-  bool dynamic = true, empty_rows_are_zero = false, base_two = false;
+  bool dynamic = true, empty_rows_are_zero = false, base_two = false, sink = false;
   int64_t most_queries = 130, most_past = 130;
 };
 
@@ -48,6 +48,7 @@ Module attention(const Shape& s) {
   if (flags) text += fmt::format(", %mask: bool[{}, {}]", s.most_queries, s.most_queries + s.most_past);
   if (s.mask == Mask::added)
     text += fmt::format(", %mask: f32[{}, {}]", s.most_queries, s.most_queries + s.most_past);
+  if (s.sink) text += fmt::format(", %sink: f32[{}, {}]", s.heads, s.group);
   text += ") {\n";
   const std::string inner =
       fmt::format("[h: {}, g: {}, i: {}, j: {}, d: {}]", s.heads, s.group, n, keys, s.depth);
@@ -74,18 +75,27 @@ Module attention(const Shape& s) {
                   : fmt::format("  %s2 = add %{}, %m\n", scores);
     scores = "s2";
   }
+  std::string scored = rows;
+  if (s.sink) { // one key more, with a score of the head's own and without a value
+    const std::string more = fmt::format("[h: {}, g: {}, i: {}, j: {} + 1]", s.heads, s.group, n, keys);
+    text += fmt::format("  %js = view %{1} {0} -> [h, g, i, j] where j < {2} fill 0\n"
+                        "  %jk = view %sink {0} -> [h, g] where j >= {2} fill 0\n"
+                        "  %jc = iota bool {0} -> j < {2}\n  %joined = select %jc, %js, %jk\n",
+                        more, scores, keys);
+    scores = "joined", scored = more;
+  }
   text +=
       fmt::format("  %mf = fold {0} over [j] {{ max %{1}[h, g, i, j] }}\n  %most = get %mf, 0\n"
                   "  %mb = view %most {0} -> [h, g, i]\n  %less = sub %{1}, %mb\n  %e = {2} %less\n"
                   "  %lf = fold {0} over [j] {{ sum %e[h, g, i, j] }}\n  %l = get %lf, 0\n  %r = recip %l\n"
                   "  %rb = view %r {0} -> [h, g, i]\n  %w0 = mul %e, %rb\n",
-                  rows, scores, s.base_two ? "exp2" : "exp");
+                  scored, scores, s.base_two ? "exp2" : "exp");
   std::string weights = "w0";
   if (s.empty_rows_are_zero) {
     text += fmt::format("  %zero = const f32 0\n  %zeros = view %zero {0} -> []\n"
                         "  %none = view %no [h: {1}, g: {2}, i: {3}] -> []\n  %empty = eq %most, %none\n"
                         "  %eb = view %empty {0} -> [h, g, i]\n  %w1 = select %eb, %zeros, %w0\n",
-                        rows, s.heads, s.group, n);
+                        scored, s.heads, s.group, n);
     weights = "w1";
   }
   const std::string outer =
@@ -195,6 +205,7 @@ TEST(OnePass, AttentionOfDynamicLengthsEqualsTheInterpreter) {
     s.cache = seed % 3 == 0 ? "bf16" : seed % 3 == 1 ? "f16" : "f32";
     s.empty_rows_are_zero = seed % 2 == 0;
     s.base_two = seed % 5 == 0;
+    s.sink = seed % 3 == 1;
     s.queries = seed % 2 ? pick(1, 129) : pick(1, 9);
     s.past = pick(0, 129);
     run(s, seed, compared);
@@ -215,6 +226,7 @@ TEST(OnePass, AttentionOfKnownLengthsEqualsTheInterpreter) {
             Mask(pick(0, masks - 1))};
     s.dynamic = false;
     s.empty_rows_are_zero = seed % 2 == 0;
+    s.sink = seed % 3 == 1;
     run(s, seed, compared);
   }
   EXPECT_GT(compared, 10000);
@@ -254,6 +266,7 @@ TEST(OnePass, ScoresStayInTheKernel) {
         s.most_queries = s.most_past = 256;
         s.dynamic = dynamic, s.empty_rows_are_zero = zero;
         s.cache = zero ? "bf16" : "f32";
+        s.sink = mask % 2;
         const Running running(attention(s));
         expect_no_scores(running, s);
         EXPECT_LE(launches(running), 2) << running.report;
