@@ -78,9 +78,13 @@ def eager(torch, name, d):
 
 def compiled(torch, name, d):
     torch._dynamo.reset()
-    index = torch.arange(d.q.shape[2])
-    function = torch.compile(lambda *inputs: formula(torch, name, *inputs), backend="luminal")
-    return lambda: function(*d, index, index)
+
+    def whole(*inputs):
+        index = torch.arange(inputs[0].shape[2])
+        return formula(torch, name, *inputs, index, index)
+
+    function = torch.compile(whole, backend="luminal")
+    return lambda: function(*d)
 
 
 def ours(name, d, threads, budget):

@@ -41,6 +41,8 @@ constexpr size_t most_plans = 4;
 constexpr double hopeless = 1.5;
 /// Candidates that all climbs of a region cost.
 constexpr uint64_t most_candidates = 4000;
+/// Estimates as near as this do not say which is faster: of these plans one that stores less than half is taken.
+constexpr double as_good = 1.02;
 /// Microseconds of one core, about: of a row of the e-graph, of a candidate's cost, of a plan's estimate.
 constexpr uint64_t work_of_row = 10, work_of_candidate = 4, work_of_judged = 12000;
 /// Of the e-graph of a region: what explodes beyond it ends with what is there.
@@ -275,6 +277,11 @@ private:
     const Judged* best = judged.data();
     for (const Judged& plan : judged)
       if (plan.taken && plan.share < best->share) best = &plan;
+    if (best != judged.data())
+      for (const Judged& plan : judged)
+        if (plan.taken && plan.share <= best->share * as_good &&
+            plan.plan.report.stored_bytes < best->plan.report.stored_bytes / 2)
+          best = &plan;
     if (best == judged.data())
       report.outcome = std::isinf(least) ? "no plan has kernels"
                                          : fmt::format("the best plan takes {:.2f} of its time", least);
