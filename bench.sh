@@ -6,6 +6,7 @@
 #   ./bench.sh NAME [--json FILE]  runs bench/NAME.cpp (or NAME_bench.cpp); other arguments go to the program
 #   ./bench.sh kernelbench         KernelBench's problems through torch.compile (bench/kernelbench.py)
 #   ./bench.sh models              whole networks for images and texts (bench/models.py)
+#   ./bench.sh flex                variants of attention beside flex_attention (bench/flex.py)
 #   ./bench.sh serve               the server beside llama-server (bench/serve.py)
 #   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime,
 #                                  OpenVINO, llama.cpp; and the packages of OpenBLAS and oneDNN
@@ -21,7 +22,7 @@ names() {
     name=${name%.*}
     echo "${name%_bench}"
   done | sort -u
-  printf '%s\n' kernelbench models serve
+  printf '%s\n' kernelbench models flex serve
 }
 
 peers="${XDG_CACHE_HOME:-$HOME/.cache}/luminal/peers"
@@ -135,7 +136,7 @@ if [ "$name" = serve ]; then
   luminal_build release luminal
   exec "$LUMINAL_PEERS_PYTHON" "$luminal_root/bench/serve.py" "$@"
 fi
-if [ "$name" = kernelbench ] || [ "$name" = models ]; then # in Python, in the peers' environment
+if [ "$name" = kernelbench ] || [ "$name" = models ] || [ "$name" = flex ]; then # in Python, in the peers' environment
   luminal_python_env release
   luminal_build release luminal_core
   export PYTHONPATH="$luminal_root/build/python/package"
