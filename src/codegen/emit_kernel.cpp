@@ -212,7 +212,11 @@ void Emitter::body(const kernel::Body& statements) {
 
 void Emitter::statement(const kernel::Stmt& stmt) {
   kernel::visit(
-      stmt, [&](const kernel::Loop& s) { loop_of_tiles(s); }, [&](const kernel::Store& s) { store(s); },
+      stmt, [&](const kernel::Loop& s) { loop_of_tiles(s); },
+      [&](const kernel::Store& s) {
+        store(s);
+        forget_tiles(); // it may be what they hold
+      },
       [&](const kernel::LetValue& s) { lets_.at(s.let) = value(s.value); },
       [&](const kernel::LetIndex& s) { let_index(s); }, [&](const kernel::If& s) { if_statement(s); },
       [&](const kernel::Barrier& s) {
@@ -475,10 +479,16 @@ bool Emitter::narrows(const kernel::Body& statements) {
 void Emitter::if_statement(const kernel::If& s) {
   Value* c = condition(s.condition);
   if (varying(s.condition)) return lane_if(s, splat(c));
+  // (What one of them loads into tile registers is there in neither the other one nor behind both.)
+  const auto part = [&](const kernel::Body& statements) {
+    forget_tiles();
+    body(statements);
+    forget_tiles();
+  };
   if (s.otherwise.empty())
-    guarded(c, [&] { body(s.then); });
+    guarded(c, [&] { part(s.then); });
   else
-    guarded(c, [&] { body(s.then); }, [&] { body(s.otherwise); });
+    guarded(c, [&] { part(s.then); }, [&] { part(s.otherwise); });
 }
 
 // A condition that differs between lanes: both bodies under masks, each skipped where no lane takes
