@@ -212,11 +212,7 @@ void Emitter::body(const kernel::Body& statements) {
 
 void Emitter::statement(const kernel::Stmt& stmt) {
   kernel::visit(
-      stmt, [&](const kernel::Loop& s) { loop_of_tiles(s); },
-      [&](const kernel::Store& s) {
-        store(s);
-        forget_tiles(); // it may be what they hold
-      },
+      stmt, [&](const kernel::Loop& s) { loop_of_tiles(s); }, [&](const kernel::Store& s) { store(s); },
       [&](const kernel::LetValue& s) { lets_.at(s.let) = value(s.value); },
       [&](const kernel::LetIndex& s) { let_index(s); }, [&](const kernel::If& s) { if_statement(s); },
       [&](const kernel::Barrier& s) {
