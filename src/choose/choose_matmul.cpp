@@ -12,6 +12,8 @@ namespace luminal::kernel {
 
 namespace {
 
+constexpr int64_t deepest_tiles = 256; // words of a sum on tile registers, in one block
+
 /// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole
 /// vectors: at least its loads, and what the latency of one asks for. Measured: tiles of 4 x 4 are
 /// the best ones, many rows beside several vectors the worst. `saved`: of the last vector, where it
@@ -370,6 +372,11 @@ bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common)
   const int64_t sharers = by_rows || !outer_parallel.empty() ? 1 : threads;
   int64_t usual_share = (all_columns + sharers - 1) / sharers;
   usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : columns);
+  // Multiplied by tiles they are used up faster than a cache but the second brings them.
+  if (tiled) {
+    const int64_t deep = std::min<int64_t>(p->deep, deepest_tiles), fit = limits_.l2 / 2 / (4 * deep);
+    usual_share = std::min(usual_share, std::max(columns, fit / columns * columns));
+  }
   std::vector<int64_t> shares{usual_share};
   const auto half = [&](int64_t of) { return round_up(of / 2, columns); };
   while (usual_share > 1024 && half(usual_share) < usual_share)
@@ -383,11 +390,13 @@ bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common)
       p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once && !p->cut;
   for (int64_t d : {256, 512, 1024, 2048})
     if (divisible && d < p->deep) depths.push_back(d);
-  const int64_t most_depth = tiled  ? 256
+  const int64_t most_depth = tiled  ? deepest_tiles
                              : pack ? 1024
                                     : 512,
                 pieces = (p->deep + most_depth - 1) / most_depth;
-  const int64_t usual_depth = pack ? most_depth : round_up((p->deep + pieces - 1) / pieces, 4);
+  const int64_t usual_depth = tiled  ? round_up((p->deep + pieces - 1) / pieces, lanes)
+                              : pack ? most_depth
+                                     : round_up((p->deep + pieces - 1) / pieces, 4);
   const int64_t depth =
       ask(s, "depth", divisible && p->deep > (tiled ? most_depth : 1024) ? usual_depth : p->deep, depths);
   const int64_t fits =

@@ -30,7 +30,7 @@ void DefaultScheduler::units(bool copies) {
       }
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {
-        if (moves && few_axis_.empty() && words_in_tiles(name, unit))
+        if (moves && few_axis_.empty() && (words_in_tiles(name, unit) || matrix_in_tiles(name, unit)))
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
@@ -134,6 +134,22 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
                      !p->transposed && p->depth.size() == 1 && p->rows >= 2 * tile.m &&
                      p->columns >= 2 * tile.n && p->deep >= tile.k;
   if (suits && decisions_.ask_whether(name + ".in_tiles", true)) return true;
+  undo(std::move(attempt));
+  return false;
+}
+
+/// The same for what is read through windows, or along several axes: as a matrix.
+bool DefaultScheduler::matrix_in_tiles(const std::string& name, const std::string& unit) {
+  const StageId s = nests_.stage(name);
+  const auto p = one_windowed_product(nests_.cone, stage(s));
+  if (!p || !pays_on_tiles(nests_.cone, stage(s), *p, limits_)) return false;
+  const std::string value = value_at(load_of(*p->x)->value).name, copy = nests_.free_name(value + ".matrix");
+  Attempt attempt = begin();
+  if (try_add(DirectiveKind::matrix, {name, copy}, {find_unit(unit)->n}) && words_in_tiles(name, unit)) {
+    // Rows of the matrix are rows of a copy with the zeros around the image: no condition is left in them.
+    if (p->window) try_add(DirectiveKind::padded_copy, {value, nests_.free_name(value + ".frame")});
+    return windowed_ = true;
+  }
   undo(std::move(attempt));
   return false;
 }

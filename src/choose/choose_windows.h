@@ -28,6 +28,11 @@ std::optional<WindowedProduct> one_windowed_product(const Cone& cone, const Stag
 /// Would a copy with the zeros around it serve: are windows shifted views of that?
 bool takes_padded_copy(const Cone& cone, const WindowedProduct& product);
 
+/// Is it faster as a product of matrices on a unit with tile registers, which the machine has? What is read
+/// through windows is copied as a matrix then, the other operand is read as it lies.
+bool pays_on_tiles(const Cone& cone, const Stage& stage, const WindowedProduct& product,
+                   const MachineLimits& limits);
+
 /// How much of units that are filled from n things is filled.
 double share_of(int64_t n, int64_t unit);
 

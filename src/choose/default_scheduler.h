@@ -77,6 +77,7 @@ private:
   bool lies_beside(StageId s, const WindowedProduct& product) const;
   static bool is_tile_unit(const std::string& unit);
   bool words_in_tiles(const std::string& name, const std::string& unit);
+  bool matrix_in_tiles(const std::string& name, const std::string& unit);
   bool on_tiles(StageId s) const; // a unit with tile registers does its sum
   bool copies_words(StageId s) const;
   void cascades();

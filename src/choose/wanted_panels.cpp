@@ -163,6 +163,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
                                         ? std::pair<std::optional<int>, int64_t>(std::nullopt, 1)
                                         : words_dim(cone, st, weight, other, limits);
       const bool wordy = in_words.has_value();
+      if (!wordy && windows && pays_on_tiles(cone, st, *windows, limits)) continue; // it is read as it lies
       if (wordy && cone.values[w.value].shape[size_t(*in_words)].value() % word != 0) continue;
       const bool widened =
           is_float(weight.dtype) && bits(weight.dtype) < 32 && windows && windows->window && !wordy;

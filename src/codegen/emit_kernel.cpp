@@ -475,10 +475,16 @@ bool Emitter::narrows(const kernel::Body& statements) {
 void Emitter::if_statement(const kernel::If& s) {
   Value* c = condition(s.condition);
   if (varying(s.condition)) return lane_if(s, splat(c));
+  // (What one of them loads into tile registers is there in neither the other one nor behind both.)
+  const auto part = [&](const kernel::Body& statements) {
+    forget_tiles();
+    body(statements);
+    forget_tiles();
+  };
   if (s.otherwise.empty())
-    guarded(c, [&] { body(s.then); });
+    guarded(c, [&] { part(s.then); });
   else
-    guarded(c, [&] { body(s.then); }, [&] { body(s.otherwise); });
+    guarded(c, [&] { part(s.then); }, [&] { part(s.otherwise); });
 }
 
 // A condition that differs between lanes: both bodies under masks, each skipped where no lane takes

@@ -433,6 +433,7 @@ void Emitter::store(const kernel::Store& s) {
                       buffer.dtype == DType::bf16 && buffer.space != Space::registers;
   Value* value = this->value(rounds ? cast->x : s.value);
   if (buffer.space == Space::registers) return store_register(s, value);
+  forget_tiles(); // they may hold what is written
   bool lanes_apart = varying(s.offset);
   if (!lanes_apart && value->getType()->isVectorTy())
     fail("all lanes store to one element of " + buffer.name);

@@ -327,6 +327,9 @@ void apply(Nests& nests, const Directive& d) {
     for (size_t i = 2; i < w.size(); i++) check_loop_name(nests, w[i]);
     return use_unit(nests, w[0], w[1], std::span(w).subspan(2),
                     d.kind == DirectiveKind::unit ? WordsOf::reads : WordsOf::values);
+  case DirectiveKind::matrix:
+    check_loop_name(nests, w[1]);
+    return matrix_copy(nests, w[0], w[1], d.numbers[0]);
   case DirectiveKind::segments:
     if (!d.numbers.empty() && d.numbers[0] != 1 && d.numbers[0] != 2) refuse("1 or 2 is expected");
     return segments(nests, w[0], w[1], d.numbers.empty() ? SegmentEnds::changes : SegmentEnds(d.numbers[0]));

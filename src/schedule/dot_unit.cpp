@@ -174,6 +174,9 @@ FormulaRef word_of(std::span<const FormulaRef> elements, const Unit& unit) {
 FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, const Unit& unit) {
   const int width = 32 / unit.k;
   FormulaRef x = substitute(f, {{axis.symbol, place}});
+  if (const auto* same = x->as<FormulaBitcast>();
+      same && same->x->dtype == (width == 8 ? DType::u8 : DType::u16))
+    return same->x;
   return bits(x->dtype) == width ? formula_bitcast(width == 8 ? DType::u8 : DType::u16, x) : x;
 }
 

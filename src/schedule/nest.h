@@ -148,6 +148,8 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
 /// padded_copy.cpp; with an axis: a copy for each block of so many of its elements.
 void padded_copy(Nests& nests, const std::string& value, const std::string& copy,
                  const std::string& axis = {}, int64_t size = 0);
+/// matrix_copy.cpp
+void matrix_copy(Nests& nests, const std::string& stage, const std::string& copy, int64_t multiple);
 void materialize(Nests& nests, const std::string& node, const std::string& value);
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);

@@ -43,6 +43,7 @@ constexpr Form forms[] = {
     {DirectiveKind::unit, "unit", 2, true, 0, 0, "unit STAGE DESCRIPTOR [COPY...]"},
     {DirectiveKind::unit_of_values, "unit_of_values", 3, true, 0, 0,
      "unit_of_values STAGE DESCRIPTOR COPY [COPY]"},
+    {DirectiveKind::matrix, "matrix", 2, false, 1, 1, "matrix STAGE COPY SIZE"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 2, "serial POINTS [WORKERS]"},
     {DirectiveKind::segments, "segments", 2, false, 0, 1, "segments STAGE AXIS [1|2]"},

@@ -42,17 +42,56 @@ MachineLimits with_tiles(int threads) {
   return {.lanes = 16, .vector_registers = 32, .l2 = 64 << 10, .threads = threads, .units = {"amx.dpbf16"}};
 }
 
-/// The chosen schedule takes tiles or it does not; the results are right.
-void check(const Product& p, bool taken, uint64_t seed) {
-  const Module module = parse_module(term_of_product(p), "product");
+/// Images with zeros around them, one dimension for each size.
+struct Convolution {
+  std::vector<std::pair<int64_t, int64_t>> sizes; ///< of images and of windows
+  int64_t batch = 1, in = 32, out = 32, step = 1, padding = 1, dilation = 1;
+  bool channels_last = false; ///< the windows
+};
+
+std::string term_of_convolution(const Convolution& c) {
+  std::string axes = fmt::format("[n: {}, o: {}", c.batch, c.out),
+              image = fmt::format("{}, {}", c.batch, c.in), at = "n, c", inside, weight, windows, places,
+              reduced = "c";
+  for (size_t d = 0; d < c.sizes.size(); d++) {
+    const auto [size, window] = c.sizes[d];
+    axes += fmt::format(", y{}: {}", d, (size + 2 * c.padding - c.dilation * (window - 1) - 1) / c.step + 1);
+    image += fmt::format(", {}", size), windows += fmt::format(", {}", window),
+        places += fmt::format(", r{}", d);
+    const std::string place = fmt::format("y{0}*{1} + r{0}*{2}", d, c.step, c.dilation);
+    at += fmt::format(", {} - {}", place, c.padding);
+    inside +=
+        fmt::format("{}{} >= {} and {} < {}", d ? " and " : "", place, c.padding, place, size + c.padding);
+    reduced += fmt::format(", r{}", d);
+  }
+  axes += fmt::format(", c: {}", c.in);
+  for (size_t d = 0; d < c.sizes.size(); d++) axes += fmt::format(", r{}: {}", d, c.sizes[d].second);
+  axes += "]";
+  const std::string kept = axes.substr(0, axes.find(", c:")) + "]";
+  std::string point = "n, o";
+  for (size_t d = 0; d < c.sizes.size(); d++) point += fmt::format(", y{}", d);
+  return fmt::format(
+      "fn @convolution(%X: bf16[{}], %W: bf16[{}{}]) {{\n"
+      "  %a = view %X {} -> [{}] where {} fill 0\n  %b = view %W {} -> [{}{}]\n"
+      "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
+      "  %f = fold {} over [{}] {{ sum %p[{}, {}] }}\n  %g = get %f, 0\n  %y = abs %g\n  return y = %y\n}}\n",
+      image, c.out,
+      c.channels_last ? fmt::format("{}, {}", windows, c.in) : fmt::format(", {}{}", c.in, windows), axes, at,
+      inside, axes, "o", c.channels_last ? places + ", c" : ", c" + places, axes, reduced, point, reduced);
+}
+
+/// The chosen schedule takes tiles or it does not, where that is said; the results are right.
+void check(const std::string& term, std::optional<bool> taken, uint64_t seed) {
+  const Module module = parse_module(term, "product");
   ASSERT_THAT(luminal::verify(module), testing::IsEmpty());
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone.ok()) << cone.error();
   const auto [schedule, kernel, decisions] = default_kernel(*cone, with_tiles(1 + int(seed % 2)));
   ASSERT_TRUE(kernel) << kernel.error();
-  SCOPED_TRACE(term_of_product(p) + to_string(schedule));
+  SCOPED_TRACE(term + to_string(schedule));
   const std::string text = to_string(*kernel);
-  EXPECT_EQ(text.find("unit amx.dpbf16 ") != std::string::npos, taken) << text;
+  const bool takes = text.find("unit amx.dpbf16 ") != std::string::npos;
+  EXPECT_EQ(takes, taken.value_or(takes)) << text;
   ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
   const GoldenCase about{"product", {}, false, 0, {}};
   const Bindings inputs = random_bindings(module.entry(), about, seed);
@@ -67,22 +106,30 @@ void check(const Product& p, bool taken, uint64_t seed) {
   test::Program(*kernel, host).run(args, workers);
   EXPECT_EQ(args.data.at("y"), got.results.at("y")) << "machine code has other bits";
 }
+void check(const Product& p, bool taken, uint64_t seed) { check(term_of_product(p), taken, seed); }
+void check(const Convolution& c, bool taken, uint64_t seed) { check(term_of_convolution(c), taken, seed); }
 
 TEST(TilesOfProducts, AreTakenWhereTwoByTwoAreFilled) {
   uint64_t seed = 1;
   for (const bool weight_rows : {false, true})
     for (const bool maps : {false, true})
       for (const Product& p : {Product{32, 32, 32}, Product{64, 64, 64}, Product{96, 160, 320}})
-        check({p.m, p.n, p.k, weight_rows, maps}, true, ++seed);
+        check(Product{p.m, p.n, p.k, weight_rows, maps}, true, ++seed);
 }
 
 TEST(TilesOfProducts, WhatFillsNoTileStaysWithTheLanes) {
-  check({.m = 31}, false, 1);
-  check({.n = 31}, false, 2);
-  check({.k = 31}, false, 3);
-  check({.batches = 2}, false, 4);
-  check({.dtype = DType::f16}, false, 5);
-  check({.m = 1, .n = 256, .k = 256}, false, 6);
+  check(Product{.m = 31}, false, 1);
+  check(Product{.n = 31}, false, 2);
+  check(Product{.k = 31}, false, 3);
+  check(Product{.batches = 2}, false, 4);
+  check(Product{.dtype = DType::f16}, false, 5);
+  check(Product{.m = 1, .n = 256, .k = 256}, false, 6);
+}
+
+/// A sum of one step of words: tiles that were loaded for a part are not there for the next one.
+TEST(TilesOfProducts, PartsOfOneStepLoadTheirOwn) {
+  check(Product{.m = 48, .n = 48, .k = 32}, true, 1);
+  check(Product{.m = 80, .n = 112, .k = 32, .weight_rows = true}, true, 2);
 }
 
 /// Rows, columns and words beyond whole tiles.
@@ -94,6 +141,40 @@ TEST(TilesOfProducts, RemaindersAreDoneByTheLanes) {
     };
     const Product p{in(32, 130), in(32, 130), in(32, 300), random() % 2 == 0, random() % 2 == 0};
     check(p, true, seed);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// As products of matrices: columns are the places of all images, filled up to whole tiles.
+TEST(TilesOfConvolutions, AreTaken) {
+  uint64_t seed = 1;
+  for (const bool channels_last : {false, true})
+    for (const Convolution& c :
+         {Convolution{{{8, 3}, {8, 3}}}, Convolution{{{7, 3}, {7, 3}}, 2, 32, 64},
+          Convolution{{{6, 1}, {7, 1}}, 1, 32, 48, 1, 0}, Convolution{{{9, 3}, {14, 3}}, 1, 15, 66, 2},
+          Convolution{{{45, 3}}, 1, 32, 32}, Convolution{{{4, 2}, {5, 3}, {6, 3}}, 1, 8, 32},
+          Convolution{{{12, 3}, {12, 3}}, 1, 16, 40, 1, 2, 2}})
+      check(Convolution{c.sizes, c.batch, c.in, c.out, c.step, c.padding, c.dilation, channels_last}, true,
+            ++seed);
+}
+
+TEST(TilesOfConvolutions, WhatPaysForNoCopyStaysWithTheLanes) {
+  check(Convolution{{{8, 3}, {8, 3}}, 1, 32, 16}, false, 1); // too few results of each place
+  check(Convolution{{{5, 3}, {5, 3}}}, false, 2);            // too few places
+  check(Convolution{{{8, 1}, {8, 1}}, 1, 24, 32, 1, 0}, false, 3);
+}
+
+TEST(TilesOfConvolutions, AreWhatTheInterpreterSays) {
+  std::mt19937_64 random(12);
+  const auto in = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % uint64_t(high - low + 1));
+  };
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    Convolution c{{},       in(1, 3), in(8, 20), 16 * in(2, 4) + in(0, 2),
+                  in(1, 2), in(0, 2), in(1, 2),  in(0, 1) == 0};
+    for (int64_t d = in(1, 2); d > 0; d--) c.sizes.emplace_back(in(10, 18), in(2, 4));
+    if (c.sizes.size() == 1) c.sizes[0].first = in(80, 120);
+    check(term_of_convolution(c), {}, seed);
     if (testing::Test::HasFailure()) return;
   }
 }

@@ -103,6 +103,14 @@ fn @main(%a: f32[m, 12], %b: f32[12, 20]) {
   return y = %y
 }
 )"},
+      {"groups", R"(fn @main(%x: f32[3, 2, 8], %w: f32[3, 4, 2]) {
+  %v = view %x [g: 3, o: 4, j: 8, c: 2] -> [g, c, j]
+  %ww = view %w [g: 3, o: 4, j: 8, c: 2] -> [g, o, c]
+  %p = mul %v, %ww
+  %f = fold [g: 3, o: 4, j: 8, c: 2] over [c] { sum %p[g, o, j, c] }
+  %y = get %f, 0
+  return y = %y
+})"},
       {"windows", R"(fn @main(%x: f32[2, 8, 8], %w: f32[3, 2, 3, 3]) {
   %v = view %x [o: 3, i: 8, j: 8, c: 2, r: 3, s: 3] -> [c, i + r - 1, j + s - 1] where 0 <= i + r - 1 and i + r - 1 < 8 and 0 <= j + s - 1 and j + s - 1 < 8
   %ww = view %w [o: 3, i: 8, j: 8, c: 2, r: 3, s: 3] -> [o, c, r, s]
