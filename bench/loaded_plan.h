@@ -66,7 +66,7 @@ inline std::unique_ptr<LoadedPlan> load_plan(const Module& module, compile::Opti
   made->plan = compiled.plan;
   made->regions = compiled.regions;
   made->device = device::make_cpu_device(pool);
-  for (const auto& step : made->plan->steps) made->kernels += step.kind == runtime::StepKind::launch;
+  for (const auto& step : made->plan->steps) made->kernels += step.is<runtime::Launch>();
   for (const auto& slot : made->plan->slots)
     if (slot.kind == runtime::SlotKind::arena && !slot.pinned && slot.used)
       made->stored_bytes += double(slot.max_bytes);

@@ -12,7 +12,7 @@ function(luminal_python_module folder)
     COMMAND ${Python_EXECUTABLE} ${LUMINAL_PYTHON_DIR}/generate.py --out ${generated}
     DEPENDS ${LUMINAL_PYTHON_DIR}/generate.py ${LUMINAL_PYTHON_DIR}/headers.py ${headers}
     COMMENT "Bindings of the operations, from the public headers" VERBATIM)
-  file(GLOB sources CONFIGURE_DEPENDS ${LUMINAL_PYTHON_DIR}/bind/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${LUMINAL_PYTHON_DIR}/bind/*.cpp)
   nanobind_add_module(luminal_core STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS ${sources} ${made})
   luminal_unity(luminal_core)
   set_target_properties(luminal_core PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${folder})

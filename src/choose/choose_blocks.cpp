@@ -104,38 +104,98 @@ void DefaultScheduler::prefetch_blocks(StageId s, const BlockSums& b, bool sever
   }
 }
 
+/// In the stage of the blocks and in the one behind it.
+std::pair<std::string, std::string> DefaultScheduler::split_both(StageId s, const std::string& loop,
+                                                                 int64_t factor) {
+  auto names = split(s, loop, factor);
+  add(DirectiveKind::split, {stage(s + 1).name, loop, names.first, names.second}, {factor});
+  return names;
+}
+
+/// Axes made of blocks are cut along them, in both stages alike where they share the loops.
+void DefaultScheduler::cut_at_blocks(StageId s, std::vector<std::string>& loops, bool shared) {
+  for (size_t i = 0; i < loops.size(); i++) {
+    const StageLoop loop = *nest(s).find(loops[i]);
+    if (!loop.symbol.is_symbol() || !loop.extent.is_constant()) continue;
+    std::vector<int64_t> steps = blocks_of(nests_.cone, stage(s), loop.symbol);
+    if (shared)
+      for (int64_t step : blocks_of(nests_.cone, stage(s + 1), loop.symbol)) steps.push_back(step);
+    std::ranges::sort(steps);
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+    int64_t extent = loop.extent.value();
+    for (size_t k = steps.size(); k-- > 0;) {
+      if (extent <= steps[k] || extent % steps[k]) continue;
+      const auto [o, in] = shared ? split_both(s, loops[i], steps[k]) : split(s, loops[i], steps[k]);
+      loops[i] = in;
+      loops.insert(loops.begin() + std::ptrdiff_t(i++), o);
+      extent = steps[k];
+    }
+  }
+}
+
+/// Parts of the last loop that is long enough, which are summed side by side: their loop and number.
+/// `width`: vectors that each of them has.
+std::pair<std::string, int64_t> DefaultScheduler::sum_chains(StageId s, BlockSums& b, int64_t width,
+                                                             int64_t budget) {
+  std::string chain;
+  int64_t chains = 1;
+  for (size_t i = b.within.size(); i-- > 0 && chain.empty();) {
+    const int64_t steps = trips(*nest(s).find(b.within[i]));
+    int64_t usual = 4;
+    while (usual > 1 && (usual * width > budget || steps % usual)) usual /= 2;
+    std::vector<int64_t> options;
+    for (int64_t c : {1, 2, 4, 8})
+      if (steps % c == 0) options.push_back(c);
+    if (steps < 4) continue;
+    chains = ask(s, "chains", usual, options);
+    if (chains == 1) break;
+    if (chains == steps) {
+      chain = b.within[i];
+      b.within.erase(b.within.begin() + std::ptrdiff_t(i));
+    } else {
+      std::tie(b.within[i], chain) = split(s, b.within[i], chains);
+    }
+  }
+  return {chain, chains};
+}
+
+/// `width`: vectors of one step.
+void DefaultScheduler::jam_blocks(StageId s, const BlockSums& b, const std::vector<std::string>& part_blocks,
+                                  int64_t width) {
+  // Bodies that are long enough for the processor to look ahead.
+  for (size_t i = b.within.size(); i-- > 0;)
+    if (const StageLoop* l = nest(s).find(b.within[i]); l->symbol.is_symbol()) {
+      int64_t usual = 8;
+      while (usual > 1 && usual * width > 64) usual /= 2;
+      if (const int64_t bodies = ask(s, "bodies", std::min(usual, trips(*l)), {1, 2, 4, 8, 16}); bodies > 1)
+        add(DirectiveKind::jam, {stage(s).name, b.within[i]}, {std::min(bodies, trips(*l))});
+      break;
+    }
+  // What is computed from a position (shifts of packed bits) is constant where the few trips are
+  // written out.
+  for (auto& l : part_blocks) add(DirectiveKind::jam, {stage(s + 1).name, l}, {trips(*nest(s + 1).find(l))});
+  for (auto* loops : {&b.blocks, &b.within})
+    for (auto& l : *loops) {
+      const StageLoop loop = *nest(s).find(l);
+      bool places = false;
+      visit_stage(stage(s), [&](const Formula& f) {
+        const auto* place = f.as<FormulaIndex>();
+        places |=
+            place && loop.symbol.is_symbol() && varies(over_loops(nest(s), {place->value}), loop.symbol);
+      });
+      if (places && loop.jam == 1 && trips(loop) <= 8)
+        add(DirectiveKind::jam, {stage(s).name, l}, {trips(loop)});
+    }
+}
+
 /// Loops of both stages: what is left of the kept axes, tiles of rows, blocks. Within a block a
 /// register tile: chains of sums that do not wait for each other, or rows that share what is
 /// unpacked.
 void DefaultScheduler::block_tiles(StageId s, BlockSums b) {
   const std::string inner = stage(s).name, outer = stage(s + 1).name;
-  const auto both = [&](const std::string& loop, int64_t factor) {
-    const auto names = split(s, loop, factor);
-    add(DirectiveKind::split, {outer, loop, names.first, names.second}, {factor});
-    return names;
-  };
-  // Axes made of blocks are cut along them, in both stages alike.
-  const auto cut = [&](std::vector<std::string>& loops, bool shared) {
-    for (size_t i = 0; i < loops.size(); i++) {
-      const StageLoop loop = *nest(s).find(loops[i]);
-      if (!loop.symbol.is_symbol() || !loop.extent.is_constant()) continue;
-      std::vector<int64_t> steps = blocks_of(nests_.cone, stage(s), loop.symbol);
-      if (shared)
-        for (int64_t step : blocks_of(nests_.cone, stage(s + 1), loop.symbol)) steps.push_back(step);
-      std::ranges::sort(steps);
-      steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-      int64_t extent = loop.extent.value();
-      for (size_t k = steps.size(); k-- > 0;) {
-        if (extent <= steps[k] || extent % steps[k]) continue;
-        const auto [o, in] = shared ? both(loops[i], steps[k]) : split(s, loops[i], steps[k]);
-        loops[i] = in;
-        loops.insert(loops.begin() + std::ptrdiff_t(i++), o);
-        extent = steps[k];
-      }
-    }
-  };
-  cut(b.blocks, true);
-  cut(b.within, false);
+  const auto both = [&](const std::string& loop, int64_t factor) { return split_both(s, loop, factor); };
+  cut_at_blocks(s, b.blocks, true);
+  cut_at_blocks(s, b.within, false);
   // Loops along which the weight does not move: parts of what was read already (halves of a byte).
   // They are written out inside the lanes.
   const auto reads_along = [&](const std::string& loop) {
@@ -179,26 +239,7 @@ void DefaultScheduler::block_tiles(StageId s, BlockSums b) {
       b.kept.push_back(tiles);
     }
   }
-  // Parts of the last loop that is long enough.
-  std::string chain;
-  int64_t chains = 1;
-  for (size_t i = b.within.size(); i-- > 0 && chain.empty();) {
-    const int64_t steps = trips(*nest(s).find(b.within[i]));
-    int64_t usual = 4;
-    while (usual > 1 && (usual * rows * together > budget || steps % usual)) usual /= 2;
-    std::vector<int64_t> options;
-    for (int64_t c : {1, 2, 4, 8})
-      if (steps % c == 0) options.push_back(c);
-    if (steps < 4) continue;
-    chains = ask(s, "chains", usual, options);
-    if (chains == 1) break;
-    if (chains == steps) {
-      chain = b.within[i];
-      b.within.erase(b.within.begin() + std::ptrdiff_t(i));
-    } else {
-      std::tie(b.within[i], chain) = split(s, b.within[i], chains);
-    }
-  }
+  const auto [chain, chains] = sum_chains(s, b, rows * together, budget);
   std::vector<std::string> order_in{inner}, order_out{outer};
   for (auto* loops : {&b.kept, &b.blocks})
     for (auto& l : *loops) order_in.push_back(l), order_out.push_back(l);
@@ -223,29 +264,7 @@ void DefaultScheduler::block_tiles(StageId s, BlockSums b) {
     append(unrolled, {row});
     if (unrolled.size() > 1) add(DirectiveKind::unroll, unrolled);
   }
-  // Bodies that are long enough for the processor to look ahead.
-  for (size_t i = b.within.size(); i-- > 0;)
-    if (const StageLoop* l = nest(s).find(b.within[i]); l->symbol.is_symbol()) {
-      int64_t usual = 8;
-      while (usual > 1 && usual * rows * chains * together > 64) usual /= 2;
-      if (const int64_t bodies = ask(s, "bodies", std::min(usual, trips(*l)), {1, 2, 4, 8, 16}); bodies > 1)
-        add(DirectiveKind::jam, {inner, b.within[i]}, {std::min(bodies, trips(*l))});
-      break;
-    }
-  // What is computed from a position (shifts of packed bits) is constant where the few trips are
-  // written out.
-  for (auto& l : part_blocks) add(DirectiveKind::jam, {outer, l}, {trips(*nest(s + 1).find(l))});
-  for (auto* loops : {&b.blocks, &b.within})
-    for (auto& l : *loops) {
-      const StageLoop loop = *nest(s).find(l);
-      bool places = false;
-      visit_stage(stage(s), [&](const Formula& f) {
-        const auto* place = f.as<FormulaIndex>();
-        places |=
-            place && loop.symbol.is_symbol() && varies(over_loops(nest(s), {place->value}), loop.symbol);
-      });
-      if (places && loop.jam == 1 && trips(loop) <= 8) add(DirectiveKind::jam, {inner, l}, {trips(loop)});
-    }
+  jam_blocks(s, b, part_blocks, rows * chains * together);
   for (auto& l : b.kept)
     if (const StageLoop* loop = nest(s).find(l); loop->symbol.is_symbol()) {
       add(DirectiveKind::parallel, {inner, l});

@@ -158,30 +158,17 @@ void DefaultScheduler::finish_sums(const Tuple& t) {
   }
 }
 
-bool DefaultScheduler::cascade_tiles() {
-  if (!tuple()) return false;
-  units(false); // the sums that the tuple reads
-  if (stage(tuple()->stage).monoid)
-    finish_sums(*tuple());
-  else
-    keep_weights(*tuple());
-  transpose_tiles(*tuple());
-  const std::optional<Tuple> t = tuple();
-  if (!t) return false;
-  const std::string fold = t->folds[0];
-  if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
-  const auto axis_name = [&](AxisId a) { return axis_at(a).name; };
-  const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
-  const bool domain = ends_along(stage(t->stage).domain, axis_at(t->reduced).symbol),
+DefaultScheduler::TupleTile DefaultScheduler::tuple_tile(const Tuple& t) {
+  const std::string& fold = t.folds[0];
+  const bool domain = ends_along(stage(t.stage).domain, axis_at(t.reduced).symbol),
              wide = limits_.vector_registers >= 32;
-
   // A register tile of vectors side by side times rows. A domain cuts large tiles: fewer vectors,
   // more rows, where rows need no conversion.
-  const StageLoop& reduction = *nest(t->stage).find(k);
-  const int64_t queries = trips(*nest(t->stage).find(q)), keys = trips(reduction);
+  const StageLoop& reduction = *nest(t.stage).find(axis_at(t.reduced).name);
+  const int64_t queries = trips(*nest(t.stage).find(axis_at(t.lanes).name)), keys = trips(reduction);
   bool converts = false;
-  for (auto& c : stage(t->stage).components)
-    if (contains(c.axes, t->wide)) visit(c.body, [&](const Formula& f) { converts |= f.is<FormulaCast>(); });
+  for (auto& c : stage(t.stage).components)
+    if (contains(c.axes, t.wide)) visit(c.body, [&](const Formula& f) { converts |= f.is<FormulaCast>(); });
   const int64_t few = converts ? 2 : 1;
   std::vector<int64_t> side_by_side;
   for (int64_t v : {1, 2, 4})
@@ -196,8 +183,50 @@ bool DefaultScheduler::cascade_tiles() {
   int64_t usual = std::min<int64_t>(64, keys / 2 / rows * rows);
   if (reduction.extent.is_constant() && keys % usual != 0)
     if (const int64_t even = divisor_in(keys, 40, std::min<int64_t>(128, keys / 2))) usual = even;
-  const int64_t block = decisions_.ask(fold + ".depth", usual, {32, 64, 128, 256});
+  return {vectors, rows, decisions_.ask(fold + ".depth", usual, {32, 64, 128, 256})};
+}
 
+/// The tiles of the copies; what is kept from one step to the next lies with the lanes side by side.
+/// `words`: the axis of a product in words, or none.
+void DefaultScheduler::store_tiles(
+    const Tuple& t, const std::vector<std::pair<std::string, std::vector<std::string>>>& copies,
+    const TileLoops& loops, AxisId words) {
+  for (auto& [copy, dims] : copies) {
+    std::vector<std::string> store{copy, loops.blocks};
+    store.insert(store.end(), dims.begin(), dims.end());
+    add(DirectiveKind::store, store);
+  }
+  for (const ValueId v : nests_.cone.values.ids()) {
+    const ConeValue& value = nests_.cone.values[v];
+    const StageId writer = value.role == ValueRole::interior ? nests_.writer(v) : StageId();
+    if (!writer || std::ranges::any_of(copies, [&](auto& c) { return c.first == value.name; })) continue;
+    const bool of_tile = contains(value.axes, t.reduced) ||
+                         (words && contains(value.axes, words)); // none: a dimension of one element
+    std::vector<std::string> dims{value.name, of_tile ? loops.tiles : loops.blocks};
+    for (AxisId a : value.axes)
+      if (a && a != t.lanes && !contains(t.common, a)) dims.push_back(axis_at(a).name);
+    if (dims.size() == 2 || !contains(value.axes, t.lanes)) continue;
+    dims.push_back(axis_at(t.lanes).name);
+    add(DirectiveKind::store, dims);
+  }
+}
+
+bool DefaultScheduler::cascade_tiles() {
+  if (!tuple()) return false;
+  units(false); // the sums that the tuple reads
+  if (stage(tuple()->stage).monoid)
+    finish_sums(*tuple());
+  else
+    keep_weights(*tuple());
+  transpose_tiles(*tuple());
+  const std::optional<Tuple> t = tuple();
+  if (!t) return false;
+  const std::string fold = t->folds[0];
+  if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
+  const auto axis_name = [&](AxisId a) { return axis_at(a).name; };
+  const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
+  const bool domain = !stage(t->stage).domain.is_constant(1);
+  const auto [vectors, rows, block] = tuple_tile(*t);
   const auto copies = copies_for(*t);
   copies_first(*t, copies);
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
@@ -228,26 +257,7 @@ bool DefaultScheduler::cascade_tiles() {
     if (s == begin && product.inside) add(DirectiveKind::at, {stage(s).name, axis_name(t->common.back())});
     open |= tile;
   }
-  for (auto& [copy, dims] : copies) {
-    std::vector<std::string> words{copy, qo};
-    words.insert(words.end(), dims.begin(), dims.end());
-    add(DirectiveKind::store, words);
-  }
-  // What is kept from one step to the next lies with the lanes side by side.
-  for (const ValueId v : nests_.cone.values.ids()) {
-    const ConeValue& value = nests_.cone.values[v];
-    const StageId writer = value.role == ValueRole::interior ? nests_.writer(v) : StageId();
-    if (!writer || std::ranges::any_of(copies, [&](auto& c) { return c.first == value.name; })) continue;
-    const bool of_tile =
-        contains(value.axes, t->reduced) ||
-        (product.axis && contains(value.axes, product.axis)); // none: a dimension of one element
-    std::vector<std::string> dims{value.name, of_tile ? ko : qo};
-    for (AxisId a : value.axes)
-      if (a && a != t->lanes && !contains(t->common, a)) dims.push_back(axis_name(a));
-    if (dims.size() == 2 || !contains(value.axes, t->lanes)) continue;
-    dims.push_back(q);
-    add(DirectiveKind::store, dims);
-  }
+  store_tiles(*t, copies, {qo, qw, ql, ko}, product.axis);
   add(DirectiveKind::parallel, {"*", enough ? first : qo});
   if (domain) {
     add(DirectiveKind::predicate_split, {ko});

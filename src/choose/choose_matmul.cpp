@@ -7,6 +7,7 @@
 #include "cone/formula.h"
 #include <algorithm>
 #include <ranges>
+#include <tuple>
 
 namespace luminal::kernel {
 
@@ -290,253 +291,309 @@ bool DefaultScheduler::words_follow(StageId s, const std::string& loop) const {
   return follow;
 }
 
-/// Both sides static and not too small: cache blocks, packed panels, a register tile.
-bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common) {
-  std::optional<Product> p = product(s, common);
-  const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
-  if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
+/// Is it static and not too small, and does what stands before it let it have blocks?
+std::optional<DefaultScheduler::ProductBlocks>
+DefaultScheduler::worth_blocks(StageId s, const Product& p, const std::vector<std::string>& common) {
+  const int64_t lanes = limits_.lanes;
+  if (p.rows < 4 || p.columns < lanes || p.deep < 8) return {};
   // A domain ends the loop over the sum, which has to be one: no panels are made of what it leaves out.
-  if (p->cut && (padded_products_.contains(stage(s).name) || p->depth.size() != 1 || !p->panels.empty() ||
-                 p->across || p->transposed || !common.empty() || (s > first_stage && copies_words(s - 1))))
-    return false;
+  if (p.cut && (padded_products_.contains(stage(s).name) || p.depth.size() != 1 || !p.panels.empty() ||
+                p.across || p.transposed || !common.empty() || (s > first_stage && copies_words(s - 1))))
+    return {};
+  ProductBlocks b;
   // Small matrices in batches need no blocks: what they read comes from the first caches, where it
   // was asked for in time.
-  const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
-  const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
-                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= (p->transposed ? 8 : 16));
+  b.small = of_small(p) && (common.empty() ? !p.outer.empty() : batched_.contains(stage(s).name));
+  const bool enough = p.across || !p.panels.empty() || !common.empty() || b.small ||
+                      (p.rows >= 16 && p.columns >= 3 * lanes && p.deep >= (p.transposed ? 8 : 16));
   // Words of a dot instruction are put together in the panels of the product, but for a copy that has loops
   // of its own already.
-  const bool reads_words = s > first_stage && copies_words(s - 1) && (done_ < s || !common.empty());
-  const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
-                        p->outer.empty() && common.empty() && !p->transposed;
-  if (reads_words && !in_words && common.empty()) return false;
-  const bool tiled = in_words && on_tiles(s); // rows and vectors of two by two tiles
-  if (!tiled && !ask(s, "blocked", enough, {0, 1})) return false;
+  b.reads_words = s > first_stage && copies_words(s - 1) && (done_ < s || !common.empty());
+  b.in_words = b.reads_words && stage(s - 1).components[0].out == p.value && p.panels.empty() &&
+               p.outer.empty() && common.empty() && !p.transposed;
+  if (b.reads_words && !b.in_words && common.empty()) return {};
+  b.tiled = b.in_words && on_tiles(s);
+  if (!b.tiled && !ask(s, "blocked", enough, {0, 1})) return {};
+  return b;
+}
 
+/// The register tile, and which outer loop workers share.
+void DefaultScheduler::tile_product(StageId s, Product& p, ProductBlocks& b,
+                                    const std::vector<std::string>& common) {
+  const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
   // Results that pass through the second cache push the other operand out: a part of a panel would
   // fetch its rows once more.
-  const int64_t panels = p->panels.empty() ? 1 : trips(*nest(s).find(p->panels));
-  int64_t results = p->rows * p->columns * panels * 4;
-  for (const std::string& rows : p->more_rows) results *= trips(*nest(s).find(rows));
+  const int64_t panels = p.panels.empty() ? 1 : trips(*nest(s).find(p.panels));
+  int64_t results = p.rows * p.columns * panels * 4;
+  for (const std::string& rows : p.more_rows) results *= trips(*nest(s).find(rows));
   // Parts of panels read the rows once for each of them, at any rate.
-  const double parts_cost = p->panels.empty() ? 1 : results > limits_.l2 ? 1.05 : 1.02;
+  const double parts_cost = p.panels.empty() ? 1 : results > limits_.l2 ? 1.05 : 1.02;
   // Panels that the first cache does not hold pass by once for each tile, of however few rows it
   // is.
-  const bool streamed = !p->panels.empty() && p->columns * p->deep * 4 > limits_.l1;
+  const bool streamed = !p.panels.empty() && p.columns * p.deep * 4 > limits_.l1;
   // Few rows: panels that come from memory are as wide as the tile of all of them.
-  const bool narrow = bits(value_at(p->value).dtype) < 32;
-  const int64_t few = p->panels.empty() || p->across || !p->more_rows.empty() || p->columns % lanes
+  const bool narrow = bits(value_at(p.value).dtype) < 32;
+  const int64_t few = p.panels.empty() || p.across || !p.more_rows.empty() || p.columns % lanes
                           ? 0
-                          : std::min(p->rows, few_rows_tile(p->rows, narrow));
-  const bool once = few > 0 && tile_fits(few, p->columns / lanes) && ask(s, "once", 1, {0, 1});
-  const auto [rows, vectors] = tiled  ? std::pair<int64_t, int64_t>(2 * lanes, 2)
-                               : once ? std::pair(few, p->columns / lanes)
-                                      : register_tile(s, p->rows, p->columns, parts_cost, streamed);
-  const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
-  const int64_t all_columns = p->columns * panels;
+                          : std::min(p.rows, few_rows_tile(p.rows, narrow));
+  b.once = few > 0 && tile_fits(few, p.columns / lanes) && ask(s, "once", 1, {0, 1});
+  std::tie(b.rows, b.vectors) = b.tiled  ? std::pair<int64_t, int64_t>(2 * lanes, 2)
+                                : b.once ? std::pair(few, p.columns / lanes)
+                                         : register_tile(s, p.rows, p.columns, parts_cost, streamed);
+  b.columns = p.panels.empty() ? b.vectors * lanes : p.columns;
+  b.all_columns = p.columns * panels;
 
   // Panels that stay in the last cache pass by once for each image: they come in one piece, what
   // runs across them does not.
-  const int64_t of_panels = all_columns * p->deep * 4;
-  // The outer loop that workers share, where it is not columns (each packs its own) or rows.
-  std::string outer_parallel;
-  if (p->across && !p->panels.empty() && common.empty() && of_panels <= limits_.l3 / 8 && p->rows >= 32 &&
-      p->more_rows.size() == 1 && balance(trips(*nest(s).find(p->more_rows[0])), threads) > 0.97 &&
+  b.of_panels = b.all_columns * p.deep * 4;
+  if (p.across && !p.panels.empty() && common.empty() && b.of_panels <= limits_.l3 / 8 && p.rows >= 32 &&
+      p.more_rows.size() == 1 && balance(trips(*nest(s).find(p.more_rows[0])), threads) > 0.97 &&
       ask(s, "images_outside", 1, {0, 1})) {
-    outer_parallel = p->more_rows[0];
-    p->outer.insert(p->outer.begin(), outer_parallel);
-    p->more_rows.clear();
+    b.outer_parallel = p.more_rows[0];
+    p.outer.insert(p.outer.begin(), b.outer_parallel);
+    p.more_rows.clear();
   }
-  for (auto& o : p->outer)
+  for (auto& o : p.outer)
     if (const int64_t t = trips(*nest(s).find(o));
         threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
-        (outer_parallel.empty() || t > trips(*nest(s).find(outer_parallel))))
-      outer_parallel = o;
-  const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
-  const bool pack = in_words || p->transposed ||
-                    (p->packable && p->panels.empty() && !small && !p->cut &&
-                     ask(s, "pack", panels_pay(*p, few_rows), {0, 1}));
-  const int64_t share_of_one = (all_columns + threads - 1) / threads;
-  const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
-               by_lanes = p->panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes))
-                                            : by_tiles,
-               of_rows = balance((p->rows + rows - 1) / rows, threads);
-  const bool few_columns = all_columns < 2 * threads * columns && p->rows >= 2 * threads * rows;
+        (b.outer_parallel.empty() || t > trips(*nest(s).find(b.outer_parallel))))
+      b.outer_parallel = o;
+}
+
+/// Is the operand packed, do workers share rows or columns, and how large are the blocks?
+void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& b,
+                                    const std::vector<std::string>& common) {
+  const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
+  const int64_t few_rows = p.columns * 4 % 4096 == 0 ? 256 : 512;
+  b.pack = b.in_words || p.transposed ||
+           (p.packable && p.panels.empty() && !b.small && !p.cut &&
+            ask(s, "pack", panels_pay(p, few_rows), {0, 1}));
+  const int64_t share_of_one = (b.all_columns + threads - 1) / threads;
+  const double by_tiles = double(share_of_one) / double(round_up(share_of_one, b.columns)),
+               by_lanes =
+                   p.panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes)) : by_tiles,
+               of_rows = balance((p.rows + b.rows - 1) / b.rows, threads);
+  const bool few_columns = b.all_columns < 2 * threads * b.columns && p.rows >= 2 * threads * b.rows;
   // (Who packs what another one reads waits for it, and the panels come from the other's cache.)
-  const double to_share = pack ? 0.06 : 0.02;
-  const bool by_rows = threads > 1 && outer_parallel.empty() &&
-                       ask(s, "by_rows",
-                           (few_columns && !pack && of_rows > by_tiles - 0.02) ||
-                               of_rows > std::max(by_lanes, by_tiles) + to_share,
-                           {0, 1});
-  const int64_t sharers = by_rows || !outer_parallel.empty() ? 1 : threads;
-  int64_t usual_share = (all_columns + sharers - 1) / sharers;
-  usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : columns);
+  const double to_share = b.pack ? 0.06 : 0.02;
+  b.by_rows = threads > 1 && b.outer_parallel.empty() &&
+              ask(s, "by_rows",
+                  (few_columns && !b.pack && of_rows > by_tiles - 0.02) ||
+                      of_rows > std::max(by_lanes, by_tiles) + to_share,
+                  {0, 1});
+  const int64_t sharers = b.by_rows || !b.outer_parallel.empty() ? 1 : threads;
+  int64_t usual_share = (b.all_columns + sharers - 1) / sharers;
+  usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : b.columns);
   // Multiplied by tiles they are used up faster than a cache but the second brings them.
-  if (tiled) {
-    const int64_t deep = std::min<int64_t>(p->deep, deepest_tiles), fit = limits_.l2 / 2 / (4 * deep);
-    usual_share = std::min(usual_share, std::max(columns, fit / columns * columns));
+  if (b.tiled) {
+    const int64_t deep = std::min<int64_t>(p.deep, deepest_tiles), fit = limits_.l2 / 2 / (4 * deep);
+    usual_share = std::min(usual_share, std::max(b.columns, fit / b.columns * b.columns));
   }
   std::vector<int64_t> shares{usual_share};
-  const auto half = [&](int64_t of) { return round_up(of / 2, columns); };
+  const auto half = [&](int64_t of) { return round_up(of / 2, b.columns); };
   while (usual_share > 1024 && half(usual_share) < usual_share)
     shares.push_back(usual_share = half(usual_share));
-  if (usual_share > 2 * columns) shares.push_back(half(usual_share));
-  const int64_t share = ask(s, "share", usual_share, shares);
+  if (usual_share > 2 * b.columns) shares.push_back(half(usual_share));
+  b.share = ask(s, "share", usual_share, shares);
   // The other operand's block and the tile stay in the second cache, a panel of the depth in the
   // first one's reach.
   std::vector<int64_t> depths;
-  const bool divisible =
-      p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once && !p->cut;
+  b.divisible = p.open && p.depth.size() == 1 && common.empty() && !p.across && !b.small && !b.once && !p.cut;
   for (int64_t d : {256, 512, 1024, 2048})
-    if (divisible && d < p->deep) depths.push_back(d);
-  const int64_t most_depth = tiled  ? deepest_tiles
-                             : pack ? 1024
-                                    : 512,
-                pieces = (p->deep + most_depth - 1) / most_depth;
-  const int64_t usual_depth = tiled  ? round_up((p->deep + pieces - 1) / pieces, lanes)
-                              : pack ? most_depth
-                                     : round_up((p->deep + pieces - 1) / pieces, 4);
-  const int64_t depth =
-      ask(s, "depth", divisible && p->deep > (tiled ? most_depth : 1024) ? usual_depth : p->deep, depths);
-  const int64_t fits =
-      std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * depth) / rows * rows, rows * 4, 240 / rows * rows);
+    if (b.divisible && d < p.deep) depths.push_back(d);
+  const int64_t most_depth = b.tiled  ? deepest_tiles
+                             : b.pack ? 1024
+                                      : 512,
+                pieces = (p.deep + most_depth - 1) / most_depth;
+  const int64_t usual_depth = b.tiled  ? round_up((p.deep + pieces - 1) / pieces, lanes)
+                              : b.pack ? most_depth
+                                       : round_up((p.deep + pieces - 1) / pieces, 4);
+  b.depth =
+      ask(s, "depth", b.divisible && p.deep > (b.tiled ? most_depth : 1024) ? usual_depth : p.deep, depths);
+  const int64_t fits = std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * b.depth) / b.rows * b.rows, b.rows * 4,
+                                           240 / b.rows * b.rows);
   std::vector<int64_t> blocks;
-  for (int64_t b : {32, 64, 128, 192})
-    if (b >= rows && b / rows * rows < p->rows) blocks.push_back(b / rows * rows);
-  int64_t usual_block = !pack && p->rows <= few_rows ? round_up(p->rows, rows) : fits;
-  if (by_rows) // as many blocks for each thread
+  for (int64_t size : {32, 64, 128, 192})
+    if (size >= b.rows && size / b.rows * b.rows < p.rows) blocks.push_back(size / b.rows * b.rows);
+  int64_t usual_block = !b.pack && p.rows <= few_rows ? round_up(p.rows, b.rows) : fits;
+  if (b.by_rows) // as many blocks for each thread
     for (int64_t count = threads;; count += threads)
-      if ((usual_block = round_up((p->rows + count - 1) / count, rows)) <= fits) break;
-  const int64_t block = ask(s, "block", usual_block, blocks);
+      if ((usual_block = round_up((p.rows + count - 1) / count, b.rows)) <= fits) break;
+  b.block = ask(s, "block", usual_block, blocks);
+}
 
-  const std::string name = stage(s).name, value = value_at(p->value).name;
-  const bool along_sum = tiled && words_follow(s - 1, p->depth[0]);
+/// Splits the loops of the product, and of the copy, which stands before it from here on.
+DefaultScheduler::ProductLoops DefaultScheduler::split_product(StageId& s, Product& p,
+                                                               const ProductBlocks& b) {
+  ProductLoops l;
+  const std::string name = stage(s).name, value = value_at(p.value).name;
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
-  std::string copy;
-  if (in_words) {
-    copy = stage(s - 1).name;
-  } else if (pack) {
-    copy = fresh(value + ".panels");
-    add(DirectiveKind::stage, {value, copy});
+  if (b.in_words) {
+    l.copy = stage(s - 1).name;
+  } else if (b.pack) {
+    l.copy = fresh(value + ".panels");
+    add(DirectiveKind::stage, {value, l.copy});
     s++;
   }
-  const std::string panel_value = in_words ? value : copy;
   const auto split_all = [&](const std::string& loop, const std::string& o, const std::string& i, int64_t f) {
     add(DirectiveKind::split, {name, loop, o, i}, {f});
-    if (pack && nests_.stages[s - 1].find(loop)) add(DirectiveKind::split, {copy, loop, o, i}, {f});
+    if (b.pack && nests_.stages[s - 1].find(loop)) add(DirectiveKind::split, {l.copy, loop, o, i}, {f});
   };
-  const std::string nc = fresh(p->n + ".c"), nn = fresh(p->n + ".n"), np = fresh(p->n + ".p"),
-                    ni = fresh(p->n + ".i"), nv = fresh(p->n + ".v"), nlane = fresh(p->n + ".l"),
-                    kc = fresh(p->depth[0] + ".c"), ki = fresh(p->depth[0] + ".i"), mc = fresh(p->m + ".c"),
-                    mm = fresh(p->m + ".m"), mt = fresh(p->m + ".t"), mi = fresh(p->m + ".i");
-  if (p->panels.empty()) {
-    split_all(p->n, nc, nn, share);
-    split_all(nn, np, ni, columns);
-    split_all(ni, nv, nlane, lanes);
+  l.nc = fresh(p.n + ".c"), l.np = fresh(p.n + ".p"), l.nv = fresh(p.n + ".v"), l.nlane = fresh(p.n + ".l");
+  l.kc = fresh(p.depth[0] + ".c"), l.ki = fresh(p.depth[0] + ".i");
+  l.mc = fresh(p.m + ".c"), l.mt = fresh(p.m + ".t"), l.mi = fresh(p.m + ".i");
+  if (p.panels.empty()) {
+    const std::string nn = fresh(p.n + ".n"), ni = fresh(p.n + ".i");
+    split_all(p.n, l.nc, nn, b.share);
+    split_all(nn, l.np, ni, b.columns);
+    split_all(ni, l.nv, l.nlane, limits_.lanes);
   } else {
-    const std::string panel = fresh(p->n + ".q"), inside = fresh(p->n + ".r");
-    add(DirectiveKind::split, {name, p->panels, nc, np}, {std::max<int64_t>(1, share / columns)});
-    add(DirectiveKind::split, {name, p->n, panel, inside}, {vectors * lanes});
-    add(DirectiveKind::split, {name, inside, nv, nlane}, {lanes});
-    p->more_rows.insert(p->more_rows.begin(), panel);
+    const std::string panel = fresh(p.n + ".q"), inside = fresh(p.n + ".r");
+    add(DirectiveKind::split, {name, p.panels, l.nc, l.np}, {std::max<int64_t>(1, b.share / b.columns)});
+    add(DirectiveKind::split, {name, p.n, panel, inside}, {b.vectors * limits_.lanes});
+    add(DirectiveKind::split, {name, inside, l.nv, l.nlane}, {limits_.lanes});
+    p.more_rows.insert(p.more_rows.begin(), panel);
   }
-  std::vector<std::string> inner_depth = p->depth, words;
-  if (divisible || pack || reads_words) { // (words: the copy's loop along the sum is another one)
-    split_all(p->depth[0], kc, ki, depth);
-    inner_depth = {ki};
+  l.inner_depth = p.depth;
+  if (b.divisible || b.pack || b.reads_words) { // (words: the copy's loop along the sum is another one)
+    split_all(p.depth[0], l.kc, l.ki, b.depth);
+    l.inner_depth = {l.ki};
+    l.chunk = {l.kc};
   }
-  add(DirectiveKind::split, {name, p->m, mc, mm}, {block});
-  add(DirectiveKind::split, {name, mm, mt, mi}, {rows});
-  const std::vector<std::string> chunk =
-      divisible || pack || reads_words ? std::vector<std::string>{kc} : std::vector<std::string>{};
-  const auto in_order = [&](const std::string& who, std::initializer_list<std::vector<std::string>> loops) {
-    words = {who};
-    for (auto& some : loops) words.insert(words.end(), some.begin(), some.end());
-    add(DirectiveKind::order, words);
-  };
+  const std::string mm = fresh(p.m + ".m");
+  add(DirectiveKind::split, {name, p.m, l.mc, mm}, {b.block});
+  add(DirectiveKind::split, {name, mm, l.mt, l.mi}, {b.rows});
+  if (!b.outer_parallel.empty()) l.outer.push_back(b.outer_parallel);
+  for (auto& o : p.outer)
+    if (o != b.outer_parallel) l.outer.push_back(o);
+  return l;
+}
+
+void DefaultScheduler::order_loops(const std::string& stage_name,
+                                   std::initializer_list<std::vector<std::string>> loops) {
+  std::vector<std::string> words{stage_name};
+  for (const auto& some : loops) words.insert(words.end(), some.begin(), some.end());
+  add(DirectiveKind::order, words);
+}
+
+/// The copy's loops and layout, and the product's around it.
+void DefaultScheduler::pack_product(StageId s, const Product& p, const ProductBlocks& b,
+                                    const ProductLoops& l, const std::vector<std::string>& common) {
+  const int64_t lanes = limits_.lanes;
+  const std::string name = stage(s).name;
+  const bool along_sum = b.tiled && l.words_follow;
   std::vector<std::string> sources; // of the panels
-  if (pack)
-    visit_loads(stage(s - 1), [&](const FormulaLoad& f) {
-      const std::string& source = value_at(f.value).name;
-      if (!contains(sources, source)) sources.push_back(source);
-    });
-  std::vector<std::string> outer;
-  if (!outer_parallel.empty()) outer.push_back(outer_parallel);
-  for (auto& o : p->outer)
-    if (o != outer_parallel) outer.push_back(o);
-  if (pack) {
-    std::vector<std::string> moving;
-    for (auto& o : outer)
-      if (nests_.stages[s - 1].find(o)) moving.push_back(o);
-    std::vector<std::string> still;
-    for (auto& o : outer)
-      if (!nests_.stages[s - 1].find(o)) still.push_back(o);
-    // Rows that are contiguous along the sum are transposed in squares, in registers.
-    const bool squares = (p->transposed || along_sum) && depth >= lanes;
-    if (squares) {
-      const std::string kt = fresh(p->depth[0] + ".t"), ku = fresh(p->depth[0] + ".u");
-      add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
-      in_order(copy, {moving, {nc, kc, np, nv, kt, ku, nlane}});
-      add(DirectiveKind::unroll, {copy, ku});
-    } else {
-      in_order(copy, {moving, {nc, kc, np, ki, nv, nlane}});
-      add(DirectiveKind::unroll, {copy, nv});
-    }
-    add(DirectiveKind::store, {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0],
-                               p->n + "%" + std::to_string(columns)});
-    add(DirectiveKind::vector, {copy, nlane});
-    // Its rows are read in short pieces, each far from the one before: too far for the processor's
-    // own guess.
-    if (const int64_t steps = ask(s - 1, "prefetch", 16, {0, 8, 16, 32});
-        steps > 0 && !squares && depth > 2 * steps)
-      for (const std::string& source : sources)
-        try_add(DirectiveKind::prefetch, {copy, source, ki, ki}, {steps});
-    add(DirectiveKind::at, {name, kc});
-    const bool distributed_here = !outer_parallel.empty() && contains(moving, outer_parallel);
-    add(DirectiveKind::parallel, {copy, distributed_here ? outer_parallel : by_rows ? np : nc});
-    // Loops along which the panels do not move stand inside, so that they are packed once.
-    in_order(name, {common, moving, {nc, kc}, still, {mc, np}, p->more_rows, {mt, ki, mi, nv, nlane}});
-    add(DirectiveKind::parallel, {name, distributed_here ? outer_parallel : by_rows ? mc : nc});
+  visit_loads(stage(s - 1), [&](const FormulaLoad& f) {
+    const std::string& source = value_at(f.value).name;
+    if (!contains(sources, source)) sources.push_back(source);
+  });
+  std::vector<std::string> moving, still;
+  for (auto& o : l.outer) (nests_.stages[s - 1].find(o) ? moving : still).push_back(o);
+  // Rows that are contiguous along the sum are transposed in squares, in registers.
+  const bool squares = (p.transposed || along_sum) && b.depth >= lanes;
+  if (squares) {
+    const std::string kt = nests_.free_name(p.depth[0] + ".t"), ku = nests_.free_name(p.depth[0] + ".u");
+    add(DirectiveKind::split, {l.copy, l.ki, kt, ku}, {lanes});
+    order_loops(l.copy, {moving, {l.nc, l.kc, l.np, l.nv, kt, ku, l.nlane}});
+    add(DirectiveKind::unroll, {l.copy, ku});
   } else {
-    if (by_rows)
-      in_order(name,
-               {common, {mc}, outer, {nc}, chunk, {np}, p->more_rows, {mt}, inner_depth, {mi, nv, nlane}});
-    else
-      in_order(name,
-               {common, outer, {nc}, chunk, {mc, np}, p->more_rows, {mt}, inner_depth, {mi, nv, nlane}});
-    add(DirectiveKind::parallel, {name, !common.empty()           ? common[0]
-                                        : !outer_parallel.empty() ? outer_parallel
-                                        : by_rows                 ? mc
-                                                                  : nc});
+    order_loops(l.copy, {moving, {l.nc, l.kc, l.np, l.ki, l.nv, l.nlane}});
+    add(DirectiveKind::unroll, {l.copy, l.nv});
   }
-  add(DirectiveKind::vector, {name, nlane});
-  add(DirectiveKind::unroll, {name, mi, nv});
-  if (small && p->depth.size() == 1 && common.empty())
-    prefetch_batches(s, inputs_of(s), p->outer.back(), inner_depth.back());
-  if (!small && !tiled && common.empty() && inner_depth.size() == 1 && !p->across) {
+  const std::string columns = std::to_string(b.columns);
+  add(DirectiveKind::store, {b.in_words ? value_at(p.value).name : l.copy, l.kc, p.n + "/" + columns,
+                             p.depth[0], p.n + "%" + columns});
+  add(DirectiveKind::vector, {l.copy, l.nlane});
+  // Its rows are read in short pieces, each far from the one before: too far for the processor's
+  // own guess.
+  if (const int64_t steps = ask(s - 1, "prefetch", 16, {0, 8, 16, 32});
+      steps > 0 && !squares && b.depth > 2 * steps)
+    for (const std::string& source : sources)
+      try_add(DirectiveKind::prefetch, {l.copy, source, l.ki, l.ki}, {steps});
+  add(DirectiveKind::at, {name, l.kc});
+  const bool distributed_here = !b.outer_parallel.empty() && contains(moving, b.outer_parallel);
+  add(DirectiveKind::parallel, {l.copy, distributed_here ? b.outer_parallel : b.by_rows ? l.np : l.nc});
+  // Loops along which the panels do not move stand inside, so that they are packed once.
+  order_loops(
+      name,
+      {common, moving, {l.nc, l.kc}, still, {l.mc, l.np}, p.more_rows, {l.mt, l.ki, l.mi, l.nv, l.nlane}});
+  add(DirectiveKind::parallel, {name, distributed_here ? b.outer_parallel : b.by_rows ? l.mc : l.nc});
+}
+
+void DefaultScheduler::prefetch_product(StageId s, const Product& p, const ProductBlocks& b,
+                                        const ProductLoops& l, const std::vector<std::string>& common) {
+  const std::string& inner = l.inner_depth.back();
+  if (b.small && p.depth.size() == 1 && common.empty())
+    prefetch_batches(s, inputs_of(s), p.outer.back(), inner);
+  if (!b.small && !b.tiled && common.empty() && l.inner_depth.size() == 1 && !p.across) {
     // The next rows, and the next columns where no copy brings them. (Not where rows are
     // contiguous: each step of the sum would ask for another line.)
-    prefetch_tiles(s, p->other, mt, inner_depth.back());
+    prefetch_tiles(s, p.other, l.mt, inner);
     // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
-    if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) prefetch_results(s, mt);
+    if (p.panels.empty() ? p.deep >= 128 : b.depth < p.deep) prefetch_results(s, l.mt);
     // Of short batches, those of the next one.
-    const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
+    const bool of_batch = !p.outer.empty() && p.deep * p.columns * 4 <= limits_.l2 / 2;
     // (Where multiplying is as fast as the second cache, asking for what it holds takes from the loads: each
     // tile of rows would do so. Few of them wait for what it does not hold.)
-    const bool waits = !limits_.full_rate || (p->rows < 64 && p->deep * all_columns * 4 > limits_.l2);
-    if (!pack && !once && (of_batch || waits))
-      prefetch_tiles(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
-    if (once) prefetch_panels(s, *p, np, inner_depth.back());
+    const bool waits = !limits_.full_rate || (p.rows < 64 && p.deep * b.all_columns * 4 > limits_.l2);
+    if (!b.pack && !b.once && (of_batch || waits))
+      prefetch_tiles(s, p.value, of_batch ? p.outer.back() : l.np, inner);
+    if (b.once) prefetch_panels(s, p, l.np, inner);
   }
   // Those that come from memory: the next one.
-  if (p->across && !p->panels.empty() && common.empty() && of_panels > limits_.l3 / 8 &&
-      p->columns * p->deep * 4 <= limits_.l2 * 3 / 8)
-    prefetch_tiles(s, p->value, np, inner_depth.back());
-  const std::string& innermost = inner_depth.back();
+  if (p.across && !p.panels.empty() && common.empty() && b.of_panels > limits_.l3 / 8 &&
+      p.columns * p.deep * 4 <= limits_.l2 * 3 / 8)
+    prefetch_tiles(s, p.value, l.np, inner);
+}
+
+/// Cache blocks, packed panels, a register tile.
+bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common) {
+  std::optional<Product> p = product(s, common);
+  std::optional<ProductBlocks> blocks = p ? worth_blocks(s, *p, common) : std::nullopt;
+  if (!blocks) return false;
+  ProductBlocks& b = *blocks;
+  tile_product(s, *p, b, common);
+  cache_blocks(s, *p, b, common);
+  const bool along_sum = b.tiled && words_follow(s - 1, p->depth[0]);
+  ProductLoops l = split_product(s, *p, b);
+  l.words_follow = along_sum;
+  const std::string name = stage(s).name;
+  if (b.pack) {
+    pack_product(s, *p, b, l, common);
+  } else {
+    if (b.by_rows)
+      order_loops(name, {common,
+                         {l.mc},
+                         l.outer,
+                         {l.nc},
+                         l.chunk,
+                         {l.np},
+                         p->more_rows,
+                         {l.mt},
+                         l.inner_depth,
+                         {l.mi, l.nv, l.nlane}});
+    else
+      order_loops(name, {common,
+                         l.outer,
+                         {l.nc},
+                         l.chunk,
+                         {l.mc, l.np},
+                         p->more_rows,
+                         {l.mt},
+                         l.inner_depth,
+                         {l.mi, l.nv, l.nlane}});
+    add(DirectiveKind::parallel, {name, !common.empty()             ? common[0]
+                                        : !b.outer_parallel.empty() ? b.outer_parallel
+                                        : b.by_rows                 ? l.mc
+                                                                    : l.nc});
+  }
+  add(DirectiveKind::vector, {name, l.nlane});
+  add(DirectiveKind::unroll, {name, l.mi, l.nv});
+  prefetch_product(s, *p, b, l, common);
+  const std::string& innermost = l.inner_depth.back();
   const StageLoop* last = nest(s).find(innermost);
-  if (last->symbol.is_symbol() && !tiled)
-    if (const int64_t bodies = ask(s, "bodies", small ? 1 : 4, {1, 2, 4, 8}); bodies > 1)
+  if (last->symbol.is_symbol() && !b.tiled)
+    if (const int64_t bodies = ask(s, "bodies", b.small ? 1 : 4, {1, 2, 4, 8}); bodies > 1)
       add(DirectiveKind::jam, {name, innermost}, {bodies});
   if (p->cut) {
     add(DirectiveKind::predicate_bound, {name, innermost});

@@ -70,13 +70,11 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(StageI
   return p;
 }
 
-/// Weights that are transposed for many rows: the whole cone is products with one set of rows and
-/// columns and one map on their results, or one product. `fewest`: rows from which on it is worth
-/// it, of the axis that is returned.
-std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
+/// The products of the cone with one set of rows and columns, where nothing else is in it but one map on
+/// their results; else none. `fewest`: rows from which on it is worth it.
+std::vector<DefaultScheduler::RowProduct> DefaultScheduler::row_products(int64_t fewest, StageId& map) const {
   std::vector<RowProduct> products;
   const StageId last = nests_.cone.stages.end_id() - 1;
-  StageId map;
   for (const StageId s : nests_.cone.stages.ids()) {
     if (auto p = row_product(s)) {
       if (map) return {};
@@ -101,10 +99,9 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
         return {};
   }
   const int64_t lanes = limits_.lanes, threads = std::max(limits_.threads, 1);
-  const bool wide = limits_.vector_registers >= 32;
-  const int64_t vectors = wide ? 4 : 2, columns = vectors * lanes, tile_rows = wide ? 4 : 6;
   const int64_t most_rows = rows_axis.extent.range().high, all_columns = columns_axis.extent.value();
-  if (most_rows < fewest || (most_rows == unbounded_high) || all_columns < 2 * columns * threads) return {};
+  if (most_rows < fewest || (most_rows == unbounded_high) || all_columns < 2 * panel_columns() * threads)
+    return {};
   for (const RowProduct& p : products) {
     const ConeAxis& k = axis_at(p.k);
     if (p.m != m || p.n != n || !k.extent.is_constant() || k.extent.value() % lanes != 0 ||
@@ -116,118 +113,145 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
     const ConeValue& out = value_at(stage(p.stage).components[0].out);
     if ((out.role == ValueRole::interior) != bool(map)) return {};
   }
+  return products;
+}
+
+/// Panels of one weight, transposed where they are packed, and the loops of its product.
+void DefaultScheduler::panels_of_rows(const RowProduct& p, const std::string& name, const RowLoops& r,
+                                      bool first) {
+  const auto& [nname, mname, nc, nn, np, ni, nv, nl, mc, mm, mt, mi, share] = r;
+  const int64_t lanes = limits_.lanes, columns = panel_columns(),
+                tile_rows = limits_.vector_registers >= 32 ? 4 : 6;
+  const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
+  const std::string k = axis_at(p.k).name, x = value_at(p.x).name;
+  const int64_t deep = axis_at(p.k).extent.value();
+  const int64_t block = p.blocks.empty() ? lanes : std::max(p.blocks.back(), lanes);
+  // A block of rows and a panel of this depth share the second cache.
+  const int64_t usual_depth = std::max<int64_t>(block, limits_.l2 / 2048);
+  const int64_t depth = round_up(parts_of(deep, parts_of(deep, usual_depth)), block);
+  const int64_t rows = std::max(limits_.l2 / 2 / (4 * depth) / tile_rows, int64_t{4}) * tile_rows;
+  const std::string kc = fresh(k + ".c"), ki = fresh(k + ".i"), kb = fresh(k + ".b"), kj = fresh(k + ".j"),
+                    kt = fresh(k + ".t"), ku = fresh(k + ".u");
+  std::string unpacked, source;
+  if (p.plain) {
+    source = value_at(p.w).name;
+  } else {
+    unpacked = source = fresh(name + ".weight");
+    add(DirectiveKind::operand, {name, mname, source});
+    unpacked = stage(nests_.stage(name) - 1).name;
+  }
+  const std::string panels = fresh(name + ".panels");
+  add(DirectiveKind::stage, {source, panels});
+  const std::string copy = stage(nests_.stage(name) - 1).name;
+  std::vector<std::string> all{name, copy};
+  if (!unpacked.empty()) all.push_back(unpacked);
+  for (auto& st : all) {
+    add(DirectiveKind::split, {st, nname, nc, nn}, {share});
+    add(DirectiveKind::split, {st, nn, np, ni}, {columns});
+    add(DirectiveKind::split, {st, ni, nv, nl}, {lanes});
+    add(DirectiveKind::split, {st, k, kc, ki}, {depth});
+  }
+  const auto in_order = [&](const std::string& who, std::initializer_list<std::string> loops) {
+    std::vector<std::string> words{who};
+    words.insert(words.end(), loops);
+    add(DirectiveKind::order, std::move(words));
+  };
+  if (unpacked.empty()) {
+    add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
+    in_order(copy, {nc, kc, np, nv, kt, ku, nl});
+  } else {
+    // Some lines of as many rows as there are lanes are unpacked along the rows, then transposed.
+    const int64_t piece = std::max<int64_t>(block, 4 * lanes);
+    for (auto& st : {copy, unpacked}) add(DirectiveKind::split, {st, ki, kb, kj}, {piece});
+    add(DirectiveKind::split, {copy, kj, kt, ku}, {lanes});
+    in_order(copy, {nc, kc, np, nv, kb, kt, ku, nl});
+    std::vector<std::string> inside;
+    std::string inner = kj;
+    int64_t extent = piece;
+    const StageId u = nests_.stage(unpacked);
+    for (size_t b = p.blocks.size(); b-- > 0;)
+      if (extent > p.blocks[b] && extent % p.blocks[b] == 0 && p.blocks[b] > 1) {
+        auto [outside, rest] = split(u, inner, p.blocks[b]);
+        inside.push_back(outside), inner = rest, extent = p.blocks[b];
+      }
+    if (extent > lanes) {
+      auto [outside, rest] = split(u, inner, lanes);
+      inside.push_back(outside), inner = rest;
+    }
+    std::vector<std::string> words{unpacked, nc, kc, np, nv, kb, nl};
+    words.insert(words.end(), inside.begin(), inside.end());
+    words.push_back(inner);
+    add(DirectiveKind::order, words);
+    add(DirectiveKind::vector, {unpacked, inner});
+    for (auto& l : inside)
+      if (const StageLoop* loop = nest(nests_.stage(unpacked)).find(l);
+          loop->symbol.is_symbol() && loop->extent.is_constant() && loop->extent.value() <= 4)
+        add(DirectiveKind::jam, {unpacked, l}, {loop->extent.value()});
+    add(DirectiveKind::store, {source, kb});
+    add(DirectiveKind::parallel, {unpacked, nc});
+    add(DirectiveKind::at, {copy, kb});
+  }
+  add(DirectiveKind::store,
+      {panels, kc, fmt::format("{}/{}", nname, columns), k, fmt::format("{}%{}", nname, columns)});
+  add(DirectiveKind::vector, {copy, nl});
+  add(DirectiveKind::unroll, {copy, ku});
+  add(DirectiveKind::parallel, {copy, nc});
+  if (!first) add(DirectiveKind::at, {unpacked.empty() ? copy : unpacked, nc});
+  add(DirectiveKind::split, {name, mname, mc, mm}, {rows});
+  add(DirectiveKind::split, {name, mm, mt, mi}, {tile_rows});
+  in_order(name, {nc, kc, mc, np, mt, ki, mi, nv, nl});
+  add(DirectiveKind::parallel, {name, nc});
+  add(DirectiveKind::vector, {name, nl});
+  add(DirectiveKind::unroll, {name, mi, nv});
+  try_add(DirectiveKind::prefetch, {name, x, mt, ki}, {1});
+  add(DirectiveKind::jam, {name, ki}, {4});
+  add(DirectiveKind::at, {name, kc});
+}
+
+/// Weights that are transposed for many rows: the whole cone is products with one set of rows and
+/// columns and one map on their results, or one product. `fewest`: rows from which on it is worth
+/// it, of the axis that is returned.
+std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
+  StageId map;
+  const std::vector<RowProduct> products = row_products(fewest, map);
+  if (products.empty()) return {};
+  const AxisId m = products[0].m, n = products[0].n;
+  const int64_t lanes = limits_.lanes, threads = std::max(limits_.threads, 1),
+                all_columns = axis_at(n).extent.value();
   // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the
   // caches until the map comes.
   const int64_t usual_share = map ? 512 : 1024;
   const int64_t shares = round_up(parts_of(all_columns, usual_share), threads);
-  const int64_t share = round_up(parts_of(all_columns, shares), columns);
+  const int64_t share = round_up(parts_of(all_columns, shares), panel_columns());
 
-  const auto name_of = [&](AxisId axis) { return axis_at(axis).name; };
+  const std::string nname = axis_at(n).name, mname = axis_at(m).name;
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
-  const std::string nname = name_of(n), mname = name_of(m);
-  const std::string nc = fresh(nname + ".c"), nn = fresh(nname + ".n"), np = fresh(nname + ".p"),
-                    ni = fresh(nname + ".i"), nv = fresh(nname + ".v"), nl = fresh(nname + ".l"),
-                    mc = fresh(mname + ".c"), mm = fresh(mname + ".m"), mt = fresh(mname + ".t"),
-                    mi = fresh(mname + ".i");
+  const RowLoops l{nname,
+                   mname,
+                   fresh(nname + ".c"),
+                   fresh(nname + ".n"),
+                   fresh(nname + ".p"),
+                   fresh(nname + ".i"),
+                   fresh(nname + ".v"),
+                   fresh(nname + ".l"),
+                   fresh(mname + ".c"),
+                   fresh(mname + ".m"),
+                   fresh(mname + ".t"),
+                   fresh(mname + ".i"),
+                   share};
   const std::string map_name = map ? stage(map).name : "";
   std::vector<std::string> names;
   for (const RowProduct& p : products) names.push_back(stage(p.stage).name);
-  for (size_t i = 0; i < products.size(); i++) {
-    const RowProduct& p = products[i];
-    const std::string& name = names[i];
-    const std::string k = name_of(p.k), x = value_at(p.x).name;
-    const int64_t deep = axis_at(p.k).extent.value();
-    const int64_t block = p.blocks.empty() ? lanes : std::max(p.blocks.back(), lanes);
-    // A block of rows and a panel of this depth share the second cache.
-    const int64_t usual_depth = std::max<int64_t>(block, limits_.l2 / 2048);
-    const int64_t depth = round_up(parts_of(deep, parts_of(deep, usual_depth)), block);
-    const int64_t rows = std::max(limits_.l2 / 2 / (4 * depth) / tile_rows, int64_t{4}) * tile_rows;
-    const std::string kc = fresh(k + ".c"), ki = fresh(k + ".i"), kb = fresh(k + ".b"), kj = fresh(k + ".j"),
-                      kt = fresh(k + ".t"), ku = fresh(k + ".u");
-    std::string unpacked, source;
-    if (p.plain) {
-      source = value_at(p.w).name;
-    } else {
-      unpacked = source = fresh(name + ".weight");
-      add(DirectiveKind::operand, {name, mname, source});
-      unpacked = stage(nests_.stage(name) - 1).name;
-    }
-    const std::string panels = fresh(name + ".panels");
-    add(DirectiveKind::stage, {source, panels});
-    const std::string copy = stage(nests_.stage(name) - 1).name;
-    std::vector<std::string> all{name, copy};
-    if (!unpacked.empty()) all.push_back(unpacked);
-    for (auto& st : all) {
-      add(DirectiveKind::split, {st, nname, nc, nn}, {share});
-      add(DirectiveKind::split, {st, nn, np, ni}, {columns});
-      add(DirectiveKind::split, {st, ni, nv, nl}, {lanes});
-      add(DirectiveKind::split, {st, k, kc, ki}, {depth});
-    }
-    const auto in_order = [&](const std::string& who, std::initializer_list<std::string> loops) {
-      std::vector<std::string> words{who};
-      words.insert(words.end(), loops);
-      add(DirectiveKind::order, std::move(words));
-    };
-    if (unpacked.empty()) {
-      add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
-      in_order(copy, {nc, kc, np, nv, kt, ku, nl});
-    } else {
-      // Some lines of as many rows as there are lanes are unpacked along the rows, then transposed.
-      const int64_t piece = std::max<int64_t>(block, 4 * lanes);
-      for (auto& st : {copy, unpacked}) add(DirectiveKind::split, {st, ki, kb, kj}, {piece});
-      add(DirectiveKind::split, {copy, kj, kt, ku}, {lanes});
-      in_order(copy, {nc, kc, np, nv, kb, kt, ku, nl});
-      std::vector<std::string> inside;
-      std::string inner = kj;
-      int64_t extent = piece;
-      const StageId u = nests_.stage(unpacked);
-      for (size_t b = p.blocks.size(); b-- > 0;)
-        if (extent > p.blocks[b] && extent % p.blocks[b] == 0 && p.blocks[b] > 1) {
-          auto [outside, rest] = split(u, inner, p.blocks[b]);
-          inside.push_back(outside), inner = rest, extent = p.blocks[b];
-        }
-      if (extent > lanes) {
-        auto [outside, rest] = split(u, inner, lanes);
-        inside.push_back(outside), inner = rest;
-      }
-      std::vector<std::string> words{unpacked, nc, kc, np, nv, kb, nl};
-      words.insert(words.end(), inside.begin(), inside.end());
-      words.push_back(inner);
-      add(DirectiveKind::order, words);
-      add(DirectiveKind::vector, {unpacked, inner});
-      for (auto& l : inside)
-        if (const StageLoop* loop = nest(nests_.stage(unpacked)).find(l);
-            loop->symbol.is_symbol() && loop->extent.is_constant() && loop->extent.value() <= 4)
-          add(DirectiveKind::jam, {unpacked, l}, {loop->extent.value()});
-      add(DirectiveKind::store, {source, kb});
-      add(DirectiveKind::parallel, {unpacked, nc});
-      add(DirectiveKind::at, {copy, kb});
-    }
-    add(DirectiveKind::store,
-        {panels, kc, fmt::format("{}/{}", nname, columns), k, fmt::format("{}%{}", nname, columns)});
-    add(DirectiveKind::vector, {copy, nl});
-    add(DirectiveKind::unroll, {copy, ku});
-    add(DirectiveKind::parallel, {copy, nc});
-    if (i > 0) add(DirectiveKind::at, {unpacked.empty() ? copy : unpacked, nc});
-    add(DirectiveKind::split, {name, mname, mc, mm}, {rows});
-    add(DirectiveKind::split, {name, mm, mt, mi}, {tile_rows});
-    in_order(name, {nc, kc, mc, np, mt, ki, mi, nv, nl});
-    add(DirectiveKind::parallel, {name, nc});
-    add(DirectiveKind::vector, {name, nl});
-    add(DirectiveKind::unroll, {name, mi, nv});
-    try_add(DirectiveKind::prefetch, {name, x, mt, ki}, {1});
-    add(DirectiveKind::jam, {name, ki}, {4});
-    add(DirectiveKind::at, {name, kc});
-  }
+  for (size_t i = 0; i < products.size(); i++) panels_of_rows(products[i], names[i], l, i == 0);
   if (map) {
     const std::string no = fresh(nname + ".o"), nw = fresh(nname + ".w");
-    add(DirectiveKind::split, {map_name, nname, nc, nn}, {share});
-    add(DirectiveKind::split, {map_name, nn, no, nw}, {lanes});
-    add(DirectiveKind::order, {map_name, nc, mname, no, nw});
-    add(DirectiveKind::parallel, {map_name, nc});
+    add(DirectiveKind::split, {map_name, nname, l.nc, l.nn}, {share});
+    add(DirectiveKind::split, {map_name, l.nn, no, nw}, {lanes});
+    add(DirectiveKind::order, {map_name, l.nc, mname, no, nw});
+    add(DirectiveKind::parallel, {map_name, l.nc});
     add(DirectiveKind::vector, {map_name, nw});
     add(DirectiveKind::jam, {map_name, no}, {4});
-    add(DirectiveKind::at, {map_name, nc});
+    add(DirectiveKind::at, {map_name, l.nc});
   }
   return mname;
 }

@@ -452,6 +452,61 @@ bool DefaultScheduler::lanes_by_copy(StageId s) {
   return true;
 }
 
+/// All windows of the operand in memory, images and blocks of rows on the outside; product and copy share
+/// the loops over what the second cache holds.
+bool DefaultScheduler::copy_windows(StageId s, const WindowedProduct& p, bool across) {
+  const std::string product = stage(s).name, origin = p.origin;
+  const auto name = [&](AxisId a) { return axis_at(a).name; };
+  const std::string value = nests_.free_name(origin + ".windows");
+  std::vector<std::string> images, words{value, "root"}, sums;
+  for (size_t k = 0; k + 2 < p.kept.size(); k++) images.push_back(name(p.kept[k]));
+  for (AxisId a : p.summed) sums.push_back(name(a));
+  const std::string run = name(p.kept.back()), row = p.kept.size() < 2 ? "" : name(p.kept[p.kept.size() - 2]);
+  std::vector<int64_t> divisors;
+  for (int64_t r = 1; r <= p.rows; r++)
+    if (p.rows % r == 0 && r * p.run <= 1024) divisors.push_back(r);
+  WindowBlocks blocks = window_blocks(p, limits_);
+  const bool by_image = p.images > 1 && share_of(p.images, limits_.threads) > 0.95;
+  if (!across && blocks.rows > 0)
+    if (const int64_t r = ask(s, "window_rows", blocks.rows, divisors); r != blocks.rows)
+      blocks = window_blocks(p, limits_, r);
+  // Each row of an image, beside the whole other operand, in the second cache.
+  const bool row_apart = across && !row.empty() && p.uses * p.depth * 4 <= limits_.l2 * 5 / 8 &&
+                         p.depth * p.run * 4 <= limits_.l2 / 4 &&
+                         (by_image || share_of(p.rows, limits_.threads) > 0.95);
+  // Summed axes outside of what is contiguous in the result.
+  words.insert(words.end(), images.begin(), images.end());
+  const bool split_rows = !across && !row.empty() && blocks.rows > 0 && blocks.rows < p.rows;
+  if (row_apart) words.push_back(row);
+  // A block of one row (where their number is a prime) is the row itself.
+  if (split_rows) words.push_back(blocks.rows == 1 ? row : fmt::format("{}/{}", row, blocks.rows));
+  words.insert(words.end(), sums.begin(), sums.end());
+  if (!row_apart && !row.empty() && !(split_rows && blocks.rows == 1))
+    words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
+  words.push_back(run);
+  if (!try_add(DirectiveKind::materialize, {origin, value})) return false;
+  const StageId copy = s, reader = s + 1;
+  const std::string copy_name = stage(copy).name;
+  std::vector<std::string> shared;
+  if (split_rows) {
+    const std::string outside = split(copy, row, blocks.rows).first;
+    split(reader, row, blocks.rows);
+    if (blocks.apart) shared.push_back(outside);
+  }
+  if (row_apart) shared.push_back(row);
+  if (!images.empty() && (across ? by_image : blocks.by_image))
+    shared.insert(shared.begin(), images.begin(), images.end());
+  else if (across ? row_apart : blocks.apart)
+    shared.insert(shared.end(), images.begin(), images.end());
+  if (across && by_image && !row_apart && images_inside(reader, p, p.depth * p.rows * p.run * p.images * 4))
+    shared.clear();
+  if (!shared.empty() && !ask(reader, "window_blocks", 1, {0, 1})) shared.clear();
+  if (!shared.empty()) words[1] = shared.back();
+  add(DirectiveKind::store, words);
+  block_loops_[copy_name] = block_loops_[product] = shared;
+  return true;
+}
+
 /// The operand of a product that is read through a window, shifted, spread or filled up at its
 /// ends, is copied in the order in which the product reads it (im2col), where that makes long runs
 /// of lanes out of short ones.
@@ -503,57 +558,7 @@ void DefaultScheduler::windows() {
     if (!one || few || !named || p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(s, "windows", usual, {0, 1})) continue;
-    const std::string product = stage(s).name, origin = p->origin;
-    const auto name = [&](AxisId a) { return axis_at(a).name; };
-    const std::string value = nests_.free_name(origin + ".windows");
-    std::vector<std::string> images, words{value, "root"}, sums;
-    for (size_t k = 0; k + 2 < p->kept.size(); k++) images.push_back(name(p->kept[k]));
-    for (AxisId a : p->summed) sums.push_back(name(a));
-    const std::string run = name(p->kept.back()),
-                      row = p->kept.size() < 2 ? "" : name(p->kept[p->kept.size() - 2]);
-    std::vector<int64_t> divisors;
-    for (int64_t r = 1; r <= p->rows; r++)
-      if (p->rows % r == 0 && r * p->run <= 1024) divisors.push_back(r);
-    WindowBlocks blocks = window_blocks(*p, limits_);
-    const bool by_image = p->images > 1 && share_of(p->images, limits_.threads) > 0.95;
-    if (!across && blocks.rows > 0)
-      if (const int64_t r = ask(s, "window_rows", blocks.rows, divisors); r != blocks.rows)
-        blocks = window_blocks(*p, limits_, r);
-    // Each row of an image, beside the whole other operand, in the second cache.
-    const bool row_apart = across && !row.empty() && p->uses * p->depth * 4 <= limits_.l2 * 5 / 8 &&
-                           p->depth * p->run * 4 <= limits_.l2 / 4 &&
-                           (by_image || share_of(p->rows, limits_.threads) > 0.95);
-    // Summed axes outside of what is contiguous in the result.
-    words.insert(words.end(), images.begin(), images.end());
-    const bool split_rows = !across && !row.empty() && blocks.rows > 0 && blocks.rows < p->rows;
-    if (row_apart) words.push_back(row);
-    // A block of one row (where their number is a prime) is the row itself.
-    if (split_rows) words.push_back(blocks.rows == 1 ? row : fmt::format("{}/{}", row, blocks.rows));
-    words.insert(words.end(), sums.begin(), sums.end());
-    if (!row_apart && !row.empty() && !(split_rows && blocks.rows == 1))
-      words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
-    words.push_back(run);
-    if (!try_add(DirectiveKind::materialize, {origin, value})) break;
-    const StageId copy = s, reader = s + 1;
-    const std::string copy_name = stage(copy).name;
-    std::vector<std::string> shared;
-    if (split_rows) {
-      const std::string outside = split(copy, row, blocks.rows).first;
-      split(reader, row, blocks.rows);
-      if (blocks.apart) shared.push_back(outside);
-    }
-    if (row_apart) shared.push_back(row);
-    if (!images.empty() && (across ? by_image : blocks.by_image))
-      shared.insert(shared.begin(), images.begin(), images.end());
-    else if (across ? row_apart : blocks.apart)
-      shared.insert(shared.end(), images.begin(), images.end());
-    if (across && by_image && !row_apart &&
-        images_inside(reader, *p, p->depth * p->rows * p->run * p->images * 4))
-      shared.clear();
-    if (!shared.empty() && !ask(reader, "window_blocks", 1, {0, 1})) shared.clear();
-    if (!shared.empty()) words[1] = shared.back();
-    add(DirectiveKind::store, words);
-    block_loops_[copy_name] = block_loops_[product] = shared;
+    if (!copy_windows(s, *p, across)) break;
     windowed_ = true;
     s++;
   }

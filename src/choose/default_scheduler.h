@@ -96,6 +96,13 @@ private:
   bool lies_across(const FormulaLoad& f, const Tuple& t) const;
   void transpose_tiles(const Tuple& t);
   std::set<std::string> transposed_; // copies of tiles, made in the loops of what reads them
+  struct TupleTile {
+    int64_t vectors, rows, block; // block: steps of the reduction
+  };
+  TupleTile tuple_tile(const Tuple& t);
+  void store_tiles(const Tuple& t,
+                   const std::vector<std::pair<std::string, std::vector<std::string>>>& copies,
+                   const TileLoops& loops, AxisId words);
   void finish_sums(const Tuple& tuple);
   bool cascade_tiles();
   struct WordProduct {
@@ -153,6 +160,7 @@ private:
   bool read_together(const std::vector<std::string>& stages) const;
   void epilogues();
   void windows();
+  bool copy_windows(StageId s, const WindowedProduct& p, bool across);
   bool copy_padded(StageId s, const WindowedProduct& product, bool across);
   bool images_inside(StageId s, const WindowedProduct& product, int64_t bytes);
   bool padded_tile(StageId s, const std::vector<std::string>& common);
@@ -216,6 +224,36 @@ private:
     // Nor is the operand: its rows are contiguous along the sum, and it is transposed as it is copied.
     bool transposed = false;
   };
+  struct ProductBlocks {
+    bool small = false;       // in batches that the first caches hold
+    bool reads_words = false; // of a copy, which in_words makes panels of
+    bool in_words = false;
+    bool tiled = false; // rows and vectors of two by two tiles of a unit
+    bool once = false;  // a tile has all rows
+    bool pack = false, by_rows = false;
+    bool divisible = false;                  // the sum in parts
+    int64_t rows = 0, vectors = 0;           // of a register tile
+    int64_t columns = 0, all_columns = 0;    // of a panel, of all
+    int64_t of_panels = 0;                   // bytes
+    int64_t share = 0, depth = 0, block = 0; // columns, steps of the sum, rows
+    std::string outer_parallel;              // what workers share, where it is not columns or rows
+  };
+  struct ProductLoops { // blocks, panels or tiles, vectors, lanes; inner_depth and chunk: of the sum
+    std::string nc, np, nv, nlane, kc, ki, mc, mt, mi;
+    std::string copy; // the stage, where there is one
+    std::vector<std::string> inner_depth, chunk, outer;
+    bool words_follow = false; // those of the copy are contiguous along the sum
+  };
+  std::optional<ProductBlocks> worth_blocks(StageId s, const Product& p,
+                                            const std::vector<std::string>& common);
+  void tile_product(StageId s, Product& p, ProductBlocks& b, const std::vector<std::string>& common);
+  void cache_blocks(StageId s, const Product& p, ProductBlocks& b, const std::vector<std::string>& common);
+  ProductLoops split_product(StageId& s, Product& p, const ProductBlocks& b);
+  void order_loops(const std::string& stage_name, std::initializer_list<std::vector<std::string>> loops);
+  void pack_product(StageId s, const Product& p, const ProductBlocks& b, const ProductLoops& l,
+                    const std::vector<std::string>& common);
+  void prefetch_product(StageId s, const Product& p, const ProductBlocks& b, const ProductLoops& l,
+                        const std::vector<std::string>& common);
   std::vector<const Formula*> factors(StageId s) const;
   std::optional<Product> product(StageId s, const std::vector<std::string>& common) const;
   void prefetch_tiles(StageId s, ValueId value, const std::string& tiles, const std::string& inner);
@@ -238,7 +276,14 @@ private:
     bool plain = false;
     std::vector<int64_t> blocks; // of the sum
   };
+  struct RowLoops { // names of axes and of the loops that they are split into
+    std::string nname, mname, nc, nn, np, ni, nv, nl, mc, mm, mt, mi;
+    int64_t share; // columns
+  };
   std::optional<RowProduct> row_product(StageId s) const;
+  std::vector<RowProduct> row_products(int64_t fewest, StageId& map) const;
+  int64_t panel_columns() const { return (limits_.vector_registers >= 32 ? 4 : 2) * limits_.lanes; }
+  void panels_of_rows(const RowProduct& p, const std::string& name, const RowLoops& r, bool first);
   std::optional<std::string> row_panels(int64_t fewest);
   struct Tile {
     std::vector<std::string> unrolled; // in order
@@ -290,6 +335,10 @@ private:
     int64_t steps = 1;       // of one block
   };
   std::optional<BlockSums> block_sums(StageId s) const;
+  std::pair<std::string, std::string> split_both(StageId s, const std::string& loop, int64_t factor);
+  void cut_at_blocks(StageId s, std::vector<std::string>& loops, bool shared);
+  std::pair<std::string, int64_t> sum_chains(StageId s, BlockSums& b, int64_t width, int64_t budget);
+  void jam_blocks(StageId s, const BlockSums& b, const std::vector<std::string>& part_blocks, int64_t width);
   void block_tiles(StageId s, BlockSums sums);
   void prefetch_blocks(StageId s, const BlockSums& sums, bool several_rows);
 

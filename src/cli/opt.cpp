@@ -49,17 +49,15 @@ struct Written {
   double bytes = 0;
   int64_t launches = 0;
 };
-void count(const std::vector<runtime::Step>& steps, const runtime::Plan& plan,
-           std::set<runtime::SlotId>& slots, Written& out) {
-  for (const runtime::Step& step : steps) {
-    out.launches += step.kind == runtime::StepKind::launch;
-    for (const runtime::SlotId slot : step.slots)
+void count(const runtime::Steps& steps, const runtime::Plan& plan, std::set<runtime::SlotId>& slots,
+           Written& out) {
+  for_each_step(steps, [&](const runtime::Step& step) {
+    out.launches += step.is<runtime::Launch>();
+    for (const runtime::SlotId slot : slots_of(step))
       if (plan.slots[slot].kind == runtime::SlotKind::arena && !plan.slots[slot].pinned &&
           slots.insert(slot).second)
         out.bytes += double(plan.slots[slot].max_bytes);
-    count(step.body, plan, slots, out);
-    count(step.otherwise, plan, slots, out);
-  }
+  });
 }
 
 Json region_json(const compile::RegionReport& r) {

@@ -20,6 +20,7 @@
 #include "device/host_memory.h"
 #include "device/known_devices.h"
 #include "ir/placement.h"
+#include "runtime/arena.h"
 #include "search/extract_kernel.h"
 #include "search/machine_profile.h"
 #include <algorithm>
@@ -209,20 +210,14 @@ IdVector<runtime::CodeId, bool> shown_kernels(const runtime::Plan& plan) {
     return std::any_of(words.begin(), words.end(),
                        [&](const auto& word) { return name.find(word) != std::string::npos; });
   };
-  std::function<void(const std::vector<runtime::Step>&)> visit =
-      [&](const std::vector<runtime::Step>& steps) {
-        for (const runtime::Step& step : steps) {
-          if (step.kernel)
-            for (const runtime::SlotId slot : step.slots)
-              if (holds(plan.slots[slot].name)) shown[step.kernel] = true;
-          visit(step.body);
-          visit(step.otherwise);
-        }
-      };
   for (const runtime::CodeId i : plan.kernels.ids())
     if (holds(plan.kernels[i].name)) shown[i] = true;
-  visit(plan.load_steps);
-  visit(plan.steps);
+  for (const runtime::Steps* steps : {&plan.load_steps, &plan.steps})
+    for_each_step(*steps, [&](const runtime::Step& step) {
+      if (const auto* launch = step.as<runtime::Launch>())
+        for (const runtime::SlotId slot : launch->slots)
+          if (holds(plan.slots[slot].name)) shown[launch->kernel] = true;
+    });
   return shown;
 }
 

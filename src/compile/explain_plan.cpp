@@ -22,12 +22,10 @@ std::tuple<std::string_view, int64_t, std::string_view> place_order(std::string_
   return {place.substr(0, colon), line, origin};
 }
 
-void count_steps(const std::vector<runtime::Step>& steps, IdVector<runtime::CodeId, int>& launches) {
-  for (const runtime::Step& step : steps) {
-    if (step.kernel) ++launches[step.kernel];
-    count_steps(step.body, launches);
-    count_steps(step.otherwise, launches);
-  }
+void count_steps(const runtime::Steps& steps, IdVector<runtime::CodeId, int>& launches) {
+  for_each_step(steps, [&](const runtime::Step& step) {
+    if (const auto* launch = step.as<runtime::Launch>()) ++launches[launch->kernel];
+  });
 }
 
 /// What is known of the kernel itself, without a measurement.

@@ -568,16 +568,6 @@ private:
 
 } // namespace
 
-bool goes_in_tiles(const FoldAttr& fold) {
-  if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
-  size_t most = 0, least = SIZE_MAX;
-  for (int c = 0; c < fold.monoid.size(); c++) {
-    const size_t kept = result_axes(fold, c).size();
-    most = std::max(most, kept), least = std::min(least, kept);
-  }
-  return least < most;
-}
-
 Partition fuse(const Region& region, const Boundaries* boundaries) { return Fuser(region, boundaries).run(); }
 
 } // namespace luminal::compile

@@ -1,6 +1,7 @@
 // compile/fuse_demand.cpp -- indices through views, and the share of points at which a predicate
 // holds.
 #include "compile/fuse_demand.h"
+#include "compile/fuse.h"
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -164,6 +165,16 @@ double share_of(Expr predicate, const Demand& demand) {
     share = std::min(share, length / (largest(axis) + 1));
   }
   return share < least ? 1 : share;
+}
+
+bool goes_in_tiles(const FoldAttr& fold) {
+  if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
+  size_t most = 0, least = SIZE_MAX;
+  for (int c = 0; c < fold.monoid.size(); c++) {
+    const size_t kept = result_axes(fold, c).size();
+    most = std::max(most, kept), least = std::min(least, kept);
+  }
+  return least < most;
 }
 
 } // namespace luminal::compile

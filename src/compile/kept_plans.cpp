@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/program_hash.h"
 #include "base/settings.h"
+#include "choose/limits_hash.h"
 #include "codegen/version.h"
 #include "compile/plan_file.h"
 #include "compile/rule_set.h"
@@ -37,13 +38,6 @@ bool can_be_kept(const Module& module, const Options& o) {
          program_hash() && !runs_registered_code(module);
 }
 
-void add(Hasher& hasher, const kernel::MachineLimits& limits) {
-  const auto& [lanes, vector_registers, memory_operands, full_rate, l1, l2, l3, threads, units, gpu] = limits;
-  hasher.add(lanes).add(vector_registers).add(memory_operands).add(full_rate);
-  hasher.add(l1).add(l2).add(l3).add(threads).add(units.size()).add(gpu.has_value());
-  for (const std::string& unit : units) hasher.add(unit);
-}
-
 } // namespace
 
 KeptPlans::KeptPlans(std::string folder, int64_t max_bytes) : files_(std::move(folder), ".plan", max_bytes) {}
@@ -61,7 +55,7 @@ std::optional<Hash128> KeptPlans::key(const Module& module, const Options& optio
   Hasher hasher;
   hasher.add("plan").add(*program_hash()).add(codegen::codegen_version).add(codegen::llvm_version());
   hasher.add(options.target.cpu.hash()).add(options.device).add(options.strict).add(options.max_memory);
-  add(hasher, options.limits);
+  hash_into(hasher, options.limits);
   hasher.add(options.profile.to_json()).add(options.sizes.size());
   for (const auto& [name, size] : options.sizes) hasher.add(name).add(size);
   const RuleOptions& rules = options.rules;

@@ -9,8 +9,12 @@ namespace luminal::compile {
 
 using runtime::SlotId;
 using runtime::SlotKind;
-using runtime::Step;
-using runtime::StepKind;
+
+std::vector<SlotId> StepPlacer::slots_at(const std::vector<NodeId>& nodes, const Slots& slots) {
+  std::vector<SlotId> at;
+  for (const NodeId node : nodes) at.push_back(slots.at(node));
+  return at;
+}
 
 void StepPlacer::give_results(const Function& f, NodeId node, const std::vector<SlotId>& results,
                               Slots& slots) {
@@ -33,35 +37,20 @@ void StepPlacer::place_boundary(const FunctionPlan& plan, const Action& action, 
 }
 
 void StepPlacer::place_host(const Function& f, NodeId node, Slots& slots, Steps& steps) {
-  Step step;
-  step.kind = StepKind::host;
-  step.host = std::get<HostAttr>(f[node].attr);
-  for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
-  std::vector<SlotId> results;
-  if (passes_input_on(step.host.kind)) // no copy: the result is the input
+  runtime::HostCall call{std::get<HostAttr>(f[node].attr), slots_at(f[node].inputs, slots), {}};
+  std::vector<SlotId>& results = call.results;
+  if (passes_input_on(call.function.kind)) // no copy: the result is the input
     results.push_back(slots.at(f[node].inputs[0]));
   else
     for (const TensorType& type : f[node].types)
       results.push_back(add_slot(fmt::format("host{}", plan_.slots.size()), SlotKind::arena, type));
-  step.slots.insert(step.slots.end(), results.begin(), results.end());
-  steps.push_back(std::move(step));
   give_results(f, node, results, slots);
   if (results.empty())
     slots[node] = add_slot(fmt::format("effect{}", plan_.slots.size()), SlotKind::arena, {DType::u8, {1}});
   else
     slots[node] = results[0];
+  steps.push_back(std::move(call));
 }
-
-namespace {
-
-Step zero(SlotId slot) {
-  Step step;
-  step.kind = StepKind::zero;
-  step.slots = {slot};
-  return step;
-}
-
-} // namespace
 
 void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots, Steps& steps) {
   const Function& f = *plan.function;
@@ -78,7 +67,7 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
     if (name.starts_with("carried")) {
       SlotId slot =
           add_slot(fmt::format("carried{}", plan_.slots.size()), SlotKind::arena, f[inputs[index]].type());
-      steps.push_back(copy(slot, slots.at(inputs[index])));
+      steps.push_back(runtime::Copy{slot, slots.at(inputs[index])});
       param_slots.push_back(slot);
       result_slots.push_back(slot);
     } else if (name.starts_with("stepped"))
@@ -88,15 +77,12 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
     else {
       SlotId slot = add_slot(fmt::format("stacked{}", plan_.slots.size()), SlotKind::arena,
                              f[node].types[carried + index]);
-      steps.push_back(zero(slot));
+      steps.push_back(runtime::Zero{slot});
       param_slots.push_back(slot);
       result_slots.push_back(slot);
     }
   }
-  Step loop;
-  loop.kind = StepKind::loop;
-  loop.count = attr.count;
-  loop.counter = inner[0]->counter;
+  runtime::Loop loop{.count = attr.count, .counter = inner[0]->counter};
   std::vector<SlotId> ignored;
   loop.body = run_function(*inner[0], param_slots, ignored);
   if (!attr.condition.empty()) {
@@ -104,7 +90,7 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
     for (size_t i = 0; i < invariants; i++)
       condition_slots.push_back(slots.at(inputs[carried + stepped + i]));
     std::vector<SlotId> holds;
-    loop.otherwise = run_function(*inner[1], condition_slots, holds);
+    loop.test = run_function(*inner[1], condition_slots, holds);
     loop.condition = holds[0];
     loop.taken = add_slot(fmt::format("taken{}", plan_.slots.size()), SlotKind::arena, {DType::i64, {}});
     result_slots.push_back(loop.taken);
@@ -115,18 +101,17 @@ void StepPlacer::place_loop(const FunctionPlan& plan, NodeId node, Slots& slots,
 
 void StepPlacer::place_cond(const FunctionPlan& plan, NodeId node, Slots& slots, Steps& steps) {
   const Function& f = *plan.function;
-  std::vector<SlotId> arguments, results;
-  for (size_t i = 1; i < f[node].inputs.size(); i++) arguments.push_back(slots.at(f[node].inputs[i]));
+  const std::vector<SlotId> inputs = slots_at(f[node].inputs, slots);
+  const std::vector<SlotId> arguments(inputs.begin() + 1, inputs.end());
+  std::vector<SlotId> results;
   for (const TensorType& type : f[node].types)
     results.push_back(add_slot(fmt::format("cond{}", plan_.slots.size()), SlotKind::arena, type));
-  Step step;
-  step.kind = StepKind::cond;
-  step.slots = {slots.at(f[node].inputs[0])};
+  runtime::Cond step{.condition = inputs[0]};
   for (bool then : {true, false}) {
     std::vector<SlotId> branch;
     Steps part = run_function(*plan.inner.at(node)[then ? 0 : 1], arguments, branch);
-    for (size_t i = 0; i < results.size(); i++) part.push_back(copy(results[i], branch[i]));
-    (then ? step.body : step.otherwise) = std::move(part);
+    for (size_t i = 0; i < results.size(); i++) part.push_back(runtime::Copy{results[i], branch[i]});
+    (then ? step.then : step.otherwise) = std::move(part);
   }
   steps.push_back(std::move(step));
   give_results(f, node, results, slots);
@@ -135,19 +120,18 @@ void StepPlacer::place_cond(const FunctionPlan& plan, NodeId node, Slots& slots,
 void StepPlacer::place_custom(const Function& f, const Action& action, Slots& slots, Steps& steps) {
   const NodeId node = action.roots[0];
   const auto& attr = std::get<CustomAttr>(f[node].attr);
-  Step step;
-  step.kernel = action.kernel;
-  if (!action.kernel) {
-    step.kind = StepKind::host;
-    step.host = {attr.name, "", attr.results};
-  }
-  for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
+  const std::vector<SlotId> inputs = slots_at(f[node].inputs, slots);
   std::vector<SlotId> results;
   for (const TensorType& type : f[node].types)
     results.push_back(add_slot(fmt::format("{}{}", attr.name, plan_.slots.size()), SlotKind::arena, type));
-  step.slots.insert(step.slots.end(), results.begin(), results.end());
-  steps.push_back(std::move(step));
   give_results(f, node, results, slots);
+  if (!action.kernel) {
+    steps.push_back(runtime::HostCall{{attr.name, "", attr.results}, inputs, results});
+    return;
+  }
+  runtime::Launch launch{action.kernel, inputs};
+  launch.slots.insert(launch.slots.end(), results.begin(), results.end());
+  steps.push_back(std::move(launch));
 }
 
 } // namespace luminal::compile

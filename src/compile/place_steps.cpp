@@ -5,6 +5,7 @@
 #include "compile/pass_list.h"
 #include "compile/step_placer.h"
 #include "ir/infer.h"
+#include "runtime/arena.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -13,7 +14,6 @@ namespace luminal::compile {
 using runtime::SlotId;
 using runtime::SlotKind;
 using runtime::Step;
-using runtime::StepKind;
 
 namespace {
 
@@ -55,13 +55,6 @@ SlotId StepPlacer::add_slot(std::string name, SlotKind kind, const TensorType& t
   return plan_.slots.add(std::move(slot));
 }
 
-Step StepPlacer::copy(SlotId to, SlotId from) {
-  Step step;
-  step.kind = StepKind::copy;
-  step.slots = {to, from};
-  return step;
-}
-
 SlotId StepPlacer::slot_of(const Function& f, const Slots& slots, NodeId origin, int result) {
   if (auto found = slots.find(origin); found != slots.end()) return found->second;
   for (const auto& [node, slot] : slots) // results of folds are kept under their `get`s
@@ -86,7 +79,7 @@ std::map<NodeId, SlotId> StepPlacer::copy_rebound(const FunctionPlan& plan, cons
     for (const Rebinding& r : rebindings) rebound |= r.param == origin && storage_of(f, r.value) != origin;
     if (!rebound) continue;
     SlotId to = add_slot(plan_.slots[from].name + ".old", SlotKind::arena, f[id].type());
-    steps.push_back(copy(to, from));
+    steps.push_back(runtime::Copy{to, from});
     early[id] = to;
   }
   return early;
@@ -112,7 +105,7 @@ StepPlacer::Steps StepPlacer::place(const FunctionPlan& plan, const Section& sec
   }
   for (const Rebinding& r : rebindings) {
     SlotId from = early.contains(r.value) ? early.at(r.value) : slots.at(r.value);
-    if (from != slots.at(r.param)) steps.push_back(copy(slots.at(r.param), from));
+    if (from != slots.at(r.param)) steps.push_back(runtime::Copy{slots.at(r.param), from});
   }
   for (auto [id, slot] : early) slots[id] = slot; // what `wanted` means from here on
   return steps;
@@ -127,10 +120,7 @@ void StepPlacer::place_range_checks(const FunctionPlan& plan, NodeId id, const S
     const Hole& hole = holes[h];
     NodeId operand = node.inputs[size_t(hole.input)];
     if (hole.policy != OutOfRange::error || !slots.contains(operand)) continue;
-    Step check;
-    check.kind = StepKind::check;
-    check.slots = {slots.at(operand)};
-    check.range = hole.range;
+    runtime::RangeCheck check{.slot = slots.at(operand), .range = hole.range};
     if (const auto limit = open_limit(state_.module, plan.facts, f, id, h)) {
       if (limit->is_constant())
         check.range.high = std::min(check.range.high, limit->value() - 1);
@@ -141,12 +131,12 @@ void StepPlacer::place_range_checks(const FunctionPlan& plan, NodeId id, const S
                              !node.origin.empty()             ? node.origin
                              : node.kind == NodeKind::scatter ? "scatter"
                                                               : "gather",
-                             f[operand].name.empty() ? plan_.slots[check.slots[0]].name : f[operand].name);
-    bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
-      return s.kind == StepKind::check && !s.enough && s.slots == check.slots && s.range == check.range &&
-             s.limit == check.limit;
+                             f[operand].name.empty() ? plan_.slots[check.slot].name : f[operand].name);
+    const bool known = std::ranges::any_of(steps, [&](const Step& step) {
+      const auto* s = step.as<runtime::RangeCheck>();
+      return s && s->slot == check.slot && s->range == check.range && s->limit == check.limit;
     });
-    if (!known) steps.push_back(check);
+    if (!known) steps.push_back(std::move(check));
   }
 }
 
@@ -155,16 +145,12 @@ void StepPlacer::place_access_checks(const FunctionPlan& f, NodeId id, const Slo
   if (of_node == f.checks.end()) return;
   for (size_t i = 0; i < of_node->second.size(); i++) {
     const AccessCheck& check = of_node->second[i];
-    Step step;
-    step.kind = StepKind::check;
-    step.text = check.text;
-    step.enough = plan_.conditions.add(check.enough);
+    runtime::AccessCheck step{.enough = plan_.conditions.add(check.enough), .text = check.text};
     if (check.violation) {
       std::vector<SlotId> operands, results;
       for (NodeId operand : check.operands) operands.push_back(slots.at(operand));
       step.body = run_function(*f.inner.at(id)[i], operands, results);
-      step.slots = {results[0]};
-      step.range = {0, 0};
+      step.violation = results[0];
     }
     steps.push_back(std::move(step));
   }
@@ -183,7 +169,7 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
         slots[root] = base;
       else {
         slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());
-        if (updates_base(*action.cone)) steps.push_back(copy(slots[root], base));
+        if (updates_base(*action.cone)) steps.push_back(runtime::Copy{slots[root], base});
       }
     } else if (const auto state = action.in_place.find(root); state != action.in_place.end())
       slots[root] = slots.at(state->second);
@@ -192,12 +178,11 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
                              SlotKind::arena, f[root].type());
   }
   if (!action.kernel) return;
-  Step step;
-  step.kernel = action.kernel;
+  runtime::Launch launch{action.kernel, {}};
   for (const auto& value : action.cone->values)
     if (value.role != kernel::ValueRole::interior)
-      step.slots.push_back(slot_of(f, slots, value.origin, value.result));
-  steps.push_back(std::move(step));
+      launch.slots.push_back(slot_of(f, slots, value.origin, value.result));
+  steps.push_back(std::move(launch));
 }
 
 StepPlacer::Steps StepPlacer::run_function(const FunctionPlan& f, const std::vector<SlotId>& param_slots,

@@ -19,14 +19,6 @@ using runtime::Slot;
 using runtime::SlotKind;
 using runtime::Step;
 
-void visit_steps(const std::vector<Step>& steps, const std::function<void(const Step&)>& see) {
-  for (const Step& step : steps) {
-    see(step);
-    visit_steps(step.body, see);
-    visit_steps(step.otherwise, see);
-  }
-}
-
 } // namespace
 
 void make_content(DType dtype, std::span<std::byte> bytes, const std::string& name, Interval range) {
@@ -70,7 +62,7 @@ Result<ProgramId> ProgramRace::add(std::shared_ptr<const Plan> plan) {
 
 Result<void> ProgramRace::load(std::shared_ptr<const Plan> plan) {
   bool host = false;
-  visit_steps(plan->steps, [&](const Step& step) { host |= step.kind == runtime::StepKind::host; });
+  for_each_step(plan->steps, [&](const Step& step) { host |= step.is<runtime::HostCall>(); });
   if (host) return Failure{"it has steps that only the program's owner can run"};
   int64_t bytes = plan->memory_bytes();
   for (const Slot& slot : plan->slots) {
@@ -150,12 +142,13 @@ Result<void> ProgramRace::fill(Program& program) {
   ExprMap<int64_t> symbols;
   for (const Expr symbol : program.plan->symbols)
     if (const auto value = program.context->symbol(symbol.name())) symbols[symbol] = *value;
-  visit_steps(program.plan->steps, [&](const Step& step) {
-    if (step.kind != runtime::StepKind::check || step.enough) return;
-    Interval range = step.range;
-    if (!step.limit.is_constant(0))
-      if (const auto limit = evaluate(step.limit, symbols)) range.high = std::min(range.high, *limit - 1);
-    const auto [found, fresh] = ranges.try_emplace(step.slots[0], range);
+  for_each_step(program.plan->steps, [&](const Step& step) {
+    const auto* check = step.as<runtime::RangeCheck>();
+    if (!check) return;
+    Interval range = check->range;
+    if (!check->limit.is_constant(0))
+      if (const auto limit = evaluate(check->limit, symbols)) range.high = std::min(range.high, *limit - 1);
+    const auto [found, fresh] = ranges.try_emplace(check->slot, range);
     if (!fresh)
       found->second = {std::max(found->second.low, range.low), std::min(found->second.high, range.high)};
   });

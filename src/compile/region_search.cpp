@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/contains.h"
 #include "base/hash.h"
+#include "choose/limits_hash.h"
 #include "compile/explain_plan.h"
 #include "compile/fuse_demand.h"
 #include "compile/pass_list.h"
@@ -464,12 +465,8 @@ Hash128 key_of(const PlanState& state, const FlatFunction& flat, const FunctionR
   Hasher hasher;
   hasher.add(state.rules.set->hash()).add(limits.rows).add(limits.candidates).add(limits.judged);
   hasher.add(state.rules.seed).add(rules::structural_hash(flat, region));
-  const kernel::MachineLimits& machine = state.planner.limits();
+  hash_into(hasher, one_worker(state.planner.limits()));
   const search::MachineProfile& profile = state.planner.profile();
-  hasher.add(machine.lanes).add(machine.vector_registers).add(machine.memory_operands).add(machine.full_rate);
-  if (machine.gpu) hasher.add(machine.gpu->lanes).add(machine.gpu->group_bytes).add(machine.gpu->groups);
-  hasher.add(machine.l1).add(machine.l2).add(machine.l3).add(machine.units.size());
-  for (const std::string& unit : machine.units) hasher.add(unit);
   hasher.add(profile.l2).add(profile.l3);
   for (const Expr symbol : flat.module.symbols)
     hasher.add(symbol.name()).add(symbol.range().low).add(symbol.range().high).add(symbol.multiple());

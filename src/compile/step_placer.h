@@ -14,7 +14,7 @@ public:
 
 private:
   using Slots = std::map<NodeId, runtime::SlotId>;
-  using Steps = std::vector<runtime::Step>;
+  using Steps = runtime::Steps;
 
   Steps place(const FunctionPlan& f, const Section& section, Slots& slots,
               const std::vector<Rebinding>& rebindings);
@@ -34,12 +34,12 @@ private:
   void place_loop(const FunctionPlan& f, NodeId node, Slots& slots, Steps& steps);
   void place_cond(const FunctionPlan& f, NodeId node, Slots& slots, Steps& steps);
   void place_custom(const Function& f, const Action& action, Slots& slots, Steps& steps);
+  static std::vector<runtime::SlotId> slots_at(const std::vector<NodeId>& nodes, const Slots& slots);
   /// Slots of what is read of a step with several results.
   static void give_results(const Function& f, NodeId node, const std::vector<runtime::SlotId>& results,
                            Slots& slots);
 
   static runtime::SlotId slot_of(const Function& f, const Slots& slots, NodeId origin, int result);
-  static runtime::Step copy(runtime::SlotId to, runtime::SlotId from);
 
   PlanState& state_;
   runtime::Plan& plan_;

@@ -16,17 +16,16 @@ constexpr double least_share = 0.002; // of a step: what a kernel must have to b
 constexpr double at_load = 1e-3;      // launches of a step that one at load counts as
 constexpr double to_measure = 0.3;    // of what is left of a budget, for times of kernels as they are
 
-void count_launches(const std::vector<runtime::Step>& steps, double times, const ExprMap<int64_t>& sizes,
+void count_launches(const runtime::Steps& steps, double times, const ExprMap<int64_t>& sizes,
                     IdVector<runtime::CodeId, double>& launches) {
   for (const runtime::Step& step : steps) {
-    if (step.kind == runtime::StepKind::launch) launches[step.kernel] += times;
+    if (const auto* launch = step.as<runtime::Launch>()) launches[launch->kernel] += times;
     double inner = times;
-    if (step.kind == runtime::StepKind::loop) {
-      const auto count = evaluate(step.count, sizes);
+    if (const auto* loop = step.as<runtime::Loop>()) {
+      const auto count = evaluate(loop->count, sizes);
       inner *= count ? double(*count) : 1;
     }
-    count_launches(step.body, inner, sizes, launches);
-    count_launches(step.otherwise, inner, sizes, launches);
+    for (const runtime::Steps* body : bodies_of(step)) count_launches(*body, inner, sizes, launches);
   }
 }
 

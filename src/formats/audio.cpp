@@ -85,6 +85,11 @@ Result<Audio> parse_audio(std::span<const std::byte> bytes, std::string_view fil
     if (info.samplerate < 1000 || info.samplerate > 768000 || info.channels < 1 || info.channels > 64)
       refuse(file_name, fmt::format("{} channels of {} samples a second, expected 1 to 64 of 1000 to 768000",
                                     info.channels, info.samplerate));
+    const auto refuse_long = [&] {
+      refuse(file_name, fmt::format("more than {} samples, which is more than is read", max_samples));
+    };
+    // Of FLAC and Ogg the number may be missing, or a lie.
+    if (info.frames > max_samples && (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_WAV) refuse_long();
     Audio audio{info.samplerate, {}, info.channels};
     const auto channels = size_t(info.channels);
     constexpr size_t block = 4096;
@@ -92,8 +97,7 @@ Result<Audio> parse_audio(std::span<const std::byte> bytes, std::string_view fil
     for (;;) {
       const sf_count_t count = sf_readf_float(file.get(), frames.data(), sf_count_t(block));
       if (count <= 0) break;
-      if (int64_t(audio.samples.size()) + count > max_samples)
-        refuse(file_name, fmt::format("more than {} samples, which is more than is read", max_samples));
+      if (int64_t(audio.samples.size()) + count > max_samples) refuse_long();
       for (size_t i = 0; i < size_t(count); i++) {
         float sum = 0;
         for (size_t c = 0; c < channels; c++) sum += frames[i * channels + c];

@@ -4,6 +4,7 @@
 #include "base/pages.h"
 #include "base/thread_pool.h"
 #include "device/known_devices.h"
+#include "runtime/arena.h"
 #include "runtime/place_present.h"
 #include "runtime/task_graph.h"
 #include "runtime/trace_file.h"
@@ -105,13 +106,11 @@ luminal::Result<void> Context::prepare() {
     shared_bytes_ = std::max(shared_bytes_, shared.high);
     local_bytes = std::max(local_bytes, local.high);
   }
-  std::function<void(const Step&)> deeper = [&](const Step& step) {
-    most_buffers = std::max(most_buffers, step.slots.size());
-    for (const auto* part : {&step.body, &step.otherwise})
-      for (const Step& inner : *part) deeper(inner);
-  };
-  for (const auto* steps : {&plan.load_steps, &plan.steps})
-    for (const Step& step : *steps) deeper(step);
+  for (const Steps* steps : {&plan.load_steps, &plan.steps})
+    for_each_step(*steps, [&](const Step& step) {
+      if (const Launch* launch = step.as<Launch>())
+        most_buffers = std::max(most_buffers, launch->slots.size());
+    });
   // Launches that run side by side are made by as many members of the pool.
   const bool is_processor = dynamic_cast<const device::CpuDevice*>(&device) != nullptr;
   const size_t members = is_processor ? size_t(device.limits().workers) : 1;
@@ -246,16 +245,13 @@ luminal::Result<void> Context::load() {
   auto arena = DeviceBuffer::allocate(executable_->device(), plan.load_arena_bytes, false);
   if (!arena) return arena.failure();
   std::vector<SlotId> placed;
-  std::function<void(const Step&)> place = [&](const Step& step) {
-    for (SlotId s : step.slots)
+  for_each_step(plan.load_steps, [&](const Step& step) {
+    for (const SlotId s : slots_of(step))
       if (plan.slots[s].kind == SlotKind::arena) {
         addresses_[s] = arena->data() + plan.slots[s].offset;
         placed.push_back(s);
       }
-    for (const auto* part : {&step.body, &step.otherwise})
-      for (const Step& inner : *part) place(inner);
-  };
-  for (const Step& step : plan.load_steps) place(step);
+  });
   loading_ = true;
   auto done = refresh();
   if (done) done = run_steps(plan.load_steps, arena->data());
@@ -278,9 +274,9 @@ luminal::Result<void> Context::load() {
 }
 
 /// Weights in mapped files that the step reads.
-std::vector<std::span<const std::byte>> Context::file_weights(const Step& step) const {
+std::vector<std::span<const std::byte>> Context::file_weights(const Launch& launch) const {
   std::vector<std::span<const std::byte>> files;
-  for (const SlotId s : step.slots) {
+  for (const SlotId s : launch.slots) {
     const Slot& slot = executable_->plan().slots[s];
     if (slot.kind != SlotKind::weight) continue;
     if (const auto bytes = store_->weight(slot.name); is_mapped_file(bytes)) files.push_back(bytes);
@@ -508,7 +504,7 @@ luminal::Result<void> Context::run_at_pace() {
 }
 
 luminal::Result<void> Context::run_plan() {
-  const std::vector<Step>& steps = executable_->plan().steps;
+  const Steps& steps = executable_->plan().steps;
   int at = 0;
   for (const auto& graph : graphs_) {
     if (alone_ || !graph->concurrent()) continue;

@@ -124,19 +124,20 @@ private:
   luminal::Result<void> run_recorded();
   luminal::Result<void> run_at_pace();
   luminal::Result<void> run_plan();
-  luminal::Result<void> run_steps(const std::vector<Step>& steps, std::byte* arena);
+  luminal::Result<void> run_steps(const Steps& steps, std::byte* arena);
   luminal::Result<void> run_step(const Step& step, std::byte* arena);
+  luminal::Result<void> run_launch(const Launch& launch);
   void make_graphs();
   void arrange_graphs();
   void choose_pace();
-  std::vector<std::span<const std::byte>> file_weights(const Step& step) const;
+  std::vector<std::span<const std::byte>> file_weights(const Launch& launch) const;
   luminal::Result<void> run_graph(TaskGraph& graph);
   bool stopped() const { return options_.stop && options_.stop(); }
-  void record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const;
-  luminal::Result<void> run_loop(const Step& step, std::byte* arena);
-  luminal::Result<void> run_host(const Step& step);
-  luminal::Result<void> check(const Step& step, std::byte* arena);
-  luminal::Result<void> check_range(const Step& step) const;
+  void record(const Launch& launch, const Task& task, TraceEvent& event, int64_t begin, int member) const;
+  luminal::Result<void> run_loop(const Loop& loop, std::byte* arena);
+  luminal::Result<void> run_host(const HostCall& call);
+  luminal::Result<void> check_accesses(const AccessCheck& check, std::byte* arena);
+  luminal::Result<void> check_range(const RangeCheck& check) const;
   luminal::Result<HostValue> on_host(SlotId slot) const;
   luminal::Result<bool> flag(SlotId slot) const;
   luminal::Result<void> use_argument(SlotId slot, std::span<const std::byte> bytes);

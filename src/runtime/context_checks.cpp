@@ -64,30 +64,29 @@ std::string Context::symbol_values(Expr e) const {
   return values;
 }
 
-luminal::Result<void> Context::check(const Step& step, std::byte* arena) {
-  if (!step.enough) return check_range(step);
-  if (condition_holds_[step.enough]) return {};
-  if (!step.slots.empty()) {
-    if (auto done = run_steps(step.body, arena); !done) return done;
-    if (check_range(step)) return {};
+luminal::Result<void> Context::check_accesses(const AccessCheck& check, std::byte* arena) {
+  if (condition_holds_[check.enough]) return {};
+  if (check.violation) {
+    if (auto done = run_steps(check.body, arena); !done) return done;
+    if (check_range({.slot = check.violation, .range = {0, 0}, .text = check.text})) return {};
   }
-  const std::string values = symbol_values(executable_->plan().conditions[step.enough]);
-  return Failure{values.empty() ? step.text : fmt::format("{} ({})", step.text, values)};
+  const std::string values = symbol_values(executable_->plan().conditions[check.enough]);
+  return Failure{values.empty() ? check.text : fmt::format("{} ({})", check.text, values)};
 }
 
-luminal::Result<void> Context::check_range(const Step& step) const {
-  const Slot& slot = executable_->plan().slots[step.slots[0]];
-  int64_t count = element_count(step.slots[0]);
-  Interval allowed = step.range;
-  if (!step.limit.is_constant(0)) {
+luminal::Result<void> Context::check_range(const RangeCheck& check) const {
+  const Slot& slot = executable_->plan().slots[check.slot];
+  int64_t count = element_count(check.slot);
+  Interval allowed = check.range;
+  if (!check.limit.is_constant(0)) {
     const Plan& plan = executable_->plan();
     ExprMap<int64_t> bindings;
     for (size_t i = 0; i < plan.symbols.size(); i++) bindings[plan.symbols[i]] = symbols_[i];
-    auto limit = evaluate(step.limit, bindings);
+    auto limit = evaluate(check.limit, bindings);
     if (!limit) return limit.failure();
     allowed.high = std::min(allowed.high, *limit - 1);
   }
-  const auto held = on_host(step.slots[0]);
+  const auto held = on_host(check.slot);
   if (!held) return held.failure();
   const std::byte* data = held->bytes.data();
   if (all_within(slot.type.dtype, data, count, allowed)) return {};
@@ -95,8 +94,8 @@ luminal::Result<void> Context::check_range(const Step& step) const {
     int64_t value = load_i64(slot.type.dtype, data, i);
     if (slot.type.dtype == DType::u64 && value < 0) value = INT64_MAX; // beyond every extent
     if (!allowed.contains(value))
-      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value, allowed.low,
-                                 allowed.high)};
+      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", check.text, i, value,
+                                 allowed.low, allowed.high)};
   }
   return {};
 }

@@ -24,8 +24,9 @@ void Context::make_graphs() {
   if (!cpu || cpu->limits().workers == 1) return;
   for (const CodeId k : plan.kernels.ids()) functions_.push_back(cpu->function(executable_->kernel(k)));
   const auto simple = [&](const Step& step) {
-    if (step.kind != StepKind::launch) return false;
-    const KernelCode& kernel = plan.kernels[step.kernel];
+    const Launch* launch = step.as<Launch>();
+    if (!launch) return false;
+    const KernelCode& kernel = plan.kernels[launch->kernel];
     return !kernel.barriers && kernel.shared_bytes.range().high <= 0;
   };
   constexpr size_t most = 512; // steps of one graph: finding dependencies looks at pairs
@@ -62,18 +63,19 @@ void Context::choose_pace() {
   if (!cpu || cpu->limits().workers == 1) return;
   double us = 0;
   for (const Step& step : executable_->plan().steps)
-    if (step.kind == StepKind::launch) us += work_us_[step.kernel];
+    if (const Launch* launch = step.as<Launch>()) us += work_us_[launch->kernel];
   const int octave = std::ilogb(std::max(us, 1.0));
   if (octave < int(worker_counts_.size())) worker_count_ = &worker_counts_[size_t(octave)];
 }
 
 /// A launch in parts is several events; what it reads and writes is told with the first.
-void Context::record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const {
-  event.name = executable_->plan().kernels[step.kernel].name;
+void Context::record(const Launch& launch, const Task& task, TraceEvent& event, int64_t begin,
+                     int member) const {
+  event.name = executable_->plan().kernels[launch.kernel].name;
   event.begin_ns = begin, event.duration_ns = now_ns() - begin, event.member = member;
   event.more = task.part > 0;
   if (event.more) return;
-  for (const SlotId slot : step.slots) event.operands.push_back(view(slot));
+  for (const SlotId slot : launch.slots) event.operands.push_back(view(slot));
 }
 
 luminal::Result<void> Context::run_graph(TaskGraph& graph) {
@@ -92,18 +94,18 @@ luminal::Result<void> Context::run_graph(TaskGraph& graph) {
     for (int p = task.first; p <= task.last; p++) {
       if (stopped()) break; // the tasks that wait for this one find out by themselves
       const int64_t begin = tracing_ ? now_ns() : 0;
-      const Step& step = plan.steps[size_t(graph.order()[size_t(p)])];
-      for (size_t i = 0; i < step.slots.size(); i++) buffers[i] = addresses_[step.slots[i]];
-      const auto& symbols = kernel_symbols_[step.kernel];
+      const Launch& launch = *plan.steps[size_t(graph.order()[size_t(p)])].as<Launch>();
+      for (size_t i = 0; i < launch.slots.size(); i++) buffers[i] = addresses_[launch.slots[i]];
+      const auto& symbols = kernel_symbols_[launch.kernel];
       for (size_t i = 0; i < symbols.size(); i++) values[i] = symbols_[size_t(symbols[i])];
-      functions_[step.kernel](
+      functions_[launch.kernel](
           buffers, values, reinterpret_cast<char*>(scratch_.data()),
           reinterpret_cast<char*>(scratch_.data() + shared_bytes_ + member * local_stride_), task.part,
           task.parts, nullptr, [](void*) {});
       if (!tracing_) continue;
       TraceEvent& event = events_[traced + graph.trace_place(task, p)];
       if (p == task.first) event.waited_ns = begin - arrived;
-      record(step, task, event, begin, member);
+      record(launch, task, event, begin, member);
     }
     graph.done(task);
   });

@@ -16,99 +16,99 @@ constexpr int64_t piece = int64_t(8) << 20, most_pieces = 1024;
 
 } // namespace
 
-luminal::Result<void> Context::run_steps(const std::vector<Step>& steps, std::byte* arena) {
+luminal::Result<void> Context::run_steps(const Steps& steps, std::byte* arena) {
   for (const Step& step : steps)
     if (auto done = run_step(step, arena); !done) return done;
   return {};
 }
 
 luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
+  using Done = luminal::Result<void>;
   const Plan& plan = executable_->plan();
+  device::Device& device = executable_->device();
   if (stopped()) return Failure{"stopped"};
-  int64_t begin = tracing_ ? now_ns() : 0;
-  auto finished = [&](const std::string& name) -> luminal::Result<void> {
-    if (!tracing_) return {};
-    if (auto waited = executable_->device().synchronize(); !waited) return waited;
+  const int64_t begin = tracing_ ? now_ns() : 0;
+  const auto finished = [&](Done done, const auto& name) -> Done {
+    if (!tracing_ || !done) return done;
+    if (auto waited = device.synchronize(); !waited) return waited;
     const int64_t duration = now_ns() - begin;
     std::vector<HostValue> operands;
-    for (SlotId slot : step.slots) operands.push_back(view(slot));
-    events_.push_back({name, begin, duration, 0, std::move(operands)});
+    for (const SlotId slot : slots_of(step)) operands.push_back(view(slot));
+    events_.push_back({name(), begin, duration, 0, std::move(operands)});
     return {};
   };
-  device::Device& device = executable_->device();
-  switch (step.kind) {
-  case StepKind::launch: {
-    const KernelCode& kernel = plan.kernels[step.kernel];
-    for (size_t i = 0; i < step.slots.size(); i++) buffers_[i] = addresses_[step.slots[i]];
-    const auto& symbols = kernel_symbols_[step.kernel];
-    for (size_t i = 0; i < symbols.size(); i++) values_[i] = symbols_[size_t(symbols[i])];
-    device::LaunchArguments arguments{.buffers = {buffers_.data(), step.slots.size()},
-                                      .symbols = {values_.data(), symbols.size()},
-                                      .shared = reinterpret_cast<char*>(scratch_.data()),
-                                      .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
-                                      .local_stride = local_stride_,
-                                      .workers = alone_ ? 1 : workers_[step.kernel],
-                                      .barriers = kernel.barriers,
-                                      .work_us = work_us_[step.kernel]};
-    std::vector<std::span<const std::byte>> files;
-    if (loading_) {
-      files = file_weights(step);
-      int64_t bytes = 0;
-      for (const auto& file : files) bytes += int64_t(file.size());
-      if (kernel.shared_bytes.range().high <= 0) arguments.parts = int(std::min(bytes / piece, most_pieces));
-      if (arguments.parts > 1) arguments.after_part = [&files] { std::ranges::for_each(files, drop_pages); };
-    }
-    auto done = device.launch(executable_->kernel(step.kernel), arguments);
-    if (!done) return done;
-    std::ranges::for_each(files, drop_pages);
-    return finished(kernel.name);
-  }
-  case StepKind::copy: {
-    auto done = device.copy(addresses_[step.slots[0]], addresses_[step.slots[1]], bytes_[step.slots[1]]);
-    return done ? finished("copy " + plan.slots[step.slots[0]].name) : done;
-  }
-  case StepKind::zero: {
-    auto done = device.zero(addresses_[step.slots[0]], bytes_[step.slots[0]]);
-    return done ? finished("zero " + plan.slots[step.slots[0]].name) : done;
-  }
-  case StepKind::check: return check(step, arena);
-  case StepKind::loop: return run_loop(step, arena);
-  case StepKind::cond: {
-    const auto holds = flag(step.slots[0]);
-    if (!holds) return holds.failure();
-    return run_steps(*holds ? step.body : step.otherwise, arena);
-  }
-  case StepKind::host: {
-    auto done = run_host(step);
-    return done ? finished("host " + step.host.kind) : done;
-  }
-  }
-  return {};
+  const auto slot_name = [&](SlotId slot) { return plan.slots[slot].name; };
+  return visit(
+      step,
+      [&](const Launch& s) { return finished(run_launch(s), [&] { return plan.kernels[s.kernel].name; }); },
+      [&](const Copy& s) {
+        return finished(device.copy(addresses_[s.to], addresses_[s.from], bytes_[s.from]),
+                        [&] { return "copy " + slot_name(s.to); });
+      },
+      [&](const Zero& s) {
+        return finished(device.zero(addresses_[s.slot], bytes_[s.slot]),
+                        [&] { return "zero " + slot_name(s.slot); });
+      },
+      [&](const RangeCheck& s) { return check_range(s); },
+      [&](const AccessCheck& s) { return check_accesses(s, arena); },
+      [&](const Loop& s) { return run_loop(s, arena); },
+      [&](const Cond& s) -> Done {
+        const auto holds = flag(s.condition);
+        if (!holds) return holds.failure();
+        return run_steps(*holds ? s.then : s.otherwise, arena);
+      },
+      [&](const HostCall& s) { return finished(run_host(s), [&] { return "host " + s.function.kind; }); });
 }
 
-luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
+luminal::Result<void> Context::run_launch(const Launch& launch) {
+  const KernelCode& kernel = executable_->plan().kernels[launch.kernel];
+  for (size_t i = 0; i < launch.slots.size(); i++) buffers_[i] = addresses_[launch.slots[i]];
+  const auto& symbols = kernel_symbols_[launch.kernel];
+  for (size_t i = 0; i < symbols.size(); i++) values_[i] = symbols_[size_t(symbols[i])];
+  device::LaunchArguments arguments{.buffers = {buffers_.data(), launch.slots.size()},
+                                    .symbols = {values_.data(), symbols.size()},
+                                    .shared = reinterpret_cast<char*>(scratch_.data()),
+                                    .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
+                                    .local_stride = local_stride_,
+                                    .workers = alone_ ? 1 : workers_[launch.kernel],
+                                    .barriers = kernel.barriers,
+                                    .work_us = work_us_[launch.kernel]};
+  std::vector<std::span<const std::byte>> files;
+  if (loading_) {
+    files = file_weights(launch);
+    int64_t bytes = 0;
+    for (const auto& file : files) bytes += int64_t(file.size());
+    if (kernel.shared_bytes.range().high <= 0) arguments.parts = int(std::min(bytes / piece, most_pieces));
+    if (arguments.parts > 1) arguments.after_part = [&files] { std::ranges::for_each(files, drop_pages); };
+  }
+  auto done = executable_->device().launch(executable_->kernel(launch.kernel), arguments);
+  if (done) std::ranges::for_each(files, drop_pages);
+  return done;
+}
+
+luminal::Result<void> Context::run_loop(const Loop& loop, std::byte* arena) {
   const Plan& plan = executable_->plan();
   size_t counter = 0;
-  while (counter < plan.symbols.size() && plan.symbols[counter] != step.counter) counter++;
-  LUMINAL_CHECK(counter < plan.symbols.size(), "loop counter {}", to_string(step.counter));
+  while (counter < plan.symbols.size() && plan.symbols[counter] != loop.counter) counter++;
+  LUMINAL_CHECK(counter < plan.symbols.size(), "loop counter {}", to_string(loop.counter));
   ExprMap<int64_t> bindings;
   for (size_t i = 0; i < plan.symbols.size(); i++) bindings[plan.symbols[i]] = symbols_[i];
-  auto count = evaluate(step.count, bindings);
+  auto count = evaluate(loop.count, bindings);
   if (!count) return count.failure();
   int64_t turn = 0;
   for (; turn < *count; turn++) {
     symbols_[counter] = turn;
     if (auto done = refresh(); !done) return done;
-    if (step.condition) {
-      if (auto done = run_steps(step.otherwise, arena); !done) return done;
-      const auto holds = flag(step.condition);
+    if (loop.condition) {
+      if (auto done = run_steps(loop.test, arena); !done) return done;
+      const auto holds = flag(loop.condition);
       if (!holds) return holds.failure();
       if (!*holds) break;
     }
-    if (auto done = run_steps(step.body, arena); !done) return done;
+    if (auto done = run_steps(loop.body, arena); !done) return done;
   }
-  if (!step.taken) return {};
-  return executable_->device().copy_in(addresses_[step.taken], std::as_bytes(std::span(&turn, 1)));
+  if (!loop.taken) return {};
+  return executable_->device().copy_in(addresses_[loop.taken], std::as_bytes(std::span(&turn, 1)));
 }
 
 int64_t Context::element_count(SlotId slot) const {
@@ -153,32 +153,28 @@ luminal::Result<bool> Context::flag(SlotId slot) const {
 }
 
 /// The host sees its operands, and results that it is to fill.
-luminal::Result<void> Context::run_host(const Step& step) {
+luminal::Result<void> Context::run_host(const HostCall& call) {
   if (!options_.host)
     return Failure{
-        fmt::format("the plan calls the host ({}), but no host function was given", step.host.kind)};
+        fmt::format("the plan calls the host ({}), but no host function was given", call.function.kind)};
   std::vector<HostValue> inputs, results;
-  const size_t first_result = step.slots.size() - step.host.results.size();
   device::Device& device = executable_->device();
   const bool visible = device.limits().host_visible;
   if (auto waited = device.synchronize(); !waited) return waited;
-  for (size_t i = 0; i < step.slots.size(); i++) {
-    const SlotId slot = step.slots[i];
-    if (i < first_result) {
-      auto value = on_host(slot);
-      if (!value) return value.failure();
-      inputs.push_back(std::move(*value));
-      continue;
-    }
+  for (const SlotId slot : call.inputs) {
+    auto value = on_host(slot);
+    if (!value) return value.failure();
+    inputs.push_back(std::move(*value));
+  }
+  for (const SlotId slot : call.results) {
     results.push_back(view(slot));
     if (visible) continue;
     host_copies_[slot].assign(results.back().bytes.size(), std::byte{});
     results.back().bytes = host_copies_[slot];
   }
-  if (auto done = options_.host(step.host, inputs, results); !done) return done;
+  if (auto done = options_.host(call.function, inputs, results); !done) return done;
   for (size_t i = 0; i < results.size() && !visible; i++)
-    if (auto done = device.copy_in(addresses_[step.slots[first_result + i]], results[i].bytes); !done)
-      return done;
+    if (auto done = device.copy_in(addresses_[call.results[i]], results[i].bytes); !done) return done;
   return {};
 }
 

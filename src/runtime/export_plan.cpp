@@ -90,14 +90,12 @@ private:
         name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; });
   }
 
-  void find_counters(const std::vector<Step>& steps) {
-    for (const Step& step : steps) {
-      if (step.kind == StepKind::host)
-        refuse("the program calls the host ({}), which an export cannot do", step.host.kind);
-      if (step.kind == StepKind::loop) counters_[step.counter] = true;
-      find_counters(step.body);
-      find_counters(step.otherwise);
-    }
+  void find_counters(const Steps& steps) {
+    for_each_step(steps, [&](const Step& step) {
+      if (const HostCall* call = step.as<HostCall>())
+        refuse("the program calls the host ({}), which an export cannot do", call->function.kind);
+      if (const Loop* loop = step.as<Loop>()) counters_[loop->counter] = true;
+    });
   }
 
   /// The index of an expression's value among the sizes.
@@ -209,22 +207,18 @@ private:
 
   /// Steps of one sequence stand one after the other, behind those that are inside them. Gives the
   /// first one's index.
-  int write_steps(const std::vector<Step>& steps) {
+  int write_steps(const Steps& steps) {
     std::vector<std::string> rows;
     for (const Step& step : steps) {
-      const int body = write_steps(step.body), otherwise = write_steps(step.otherwise);
-      static constexpr const char* kinds[] = {"LAUNCH", "COPY", "ZERO", "CHECK", "LOOP", "COND"};
-      const bool loop = step.kind == StepKind::loop;
-      const int count = loop ? size(step.count) : 0;
-      const int limit = step.kind == StepKind::check && !step.limit.is_constant(0) ? size(step.limit) : -1;
-      rows.push_back(
-          fmt::format("{{LUMINAL_STEP_{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}",
-                      kinds[int(step.kind)], step.kernel, step_slots_.size(), step.slots.size(), body,
-                      step.body.size(), otherwise, step.otherwise.size(), count,
-                      loop ? position_.at(step.counter) : 0, step.condition, step.taken, limit, enough(step),
-                      integer(step.range.low), integer(step.range.high), quoted(step.text)));
-      step_slots_.insert(step_slots_.end(), step.slots.begin(), step.slots.end());
-      most_buffers_ = std::max(most_buffers_, step.slots.size());
+      StepRow row = row_of(step);
+      std::string parts;
+      for (const Steps* part : row.bodies) parts += fmt::format("{}, {}, ", write_steps(*part), part->size());
+      rows.push_back(fmt::format("{{LUMINAL_STEP_{}, {}, {}, {}, {}{}, {}, {}, {}, {}, {}, {}, {}, {}}}",
+                                 row.kind, row.kernel, step_slots_.size(), row.slots.size(), parts, row.count,
+                                 row.counter, row.condition, row.taken, row.limit, row.enough,
+                                 integer(row.range.low), integer(row.range.high), quoted(row.text)));
+      step_slots_.insert(step_slots_.end(), row.slots.begin(), row.slots.end());
+      most_buffers_ = std::max(most_buffers_, row.slots.size());
     }
     const int first = step_count_;
     for (const std::string& row : rows) steps_ += "  " + row + ",\n";
@@ -232,12 +226,57 @@ private:
     return first;
   }
 
+  /// A step as the table in C has it: a column for each field of each kind.
+  struct StepRow {
+    std::string_view kind;
+    CodeId kernel = {};
+    std::vector<SlotId> slots = {};
+    std::array<const Steps*, 2> bodies = {&no_steps, &no_steps};
+    int count = 0, counter = 0; // of a loop: among the sizes, among the symbols
+    SlotId condition = {}, taken = {};
+    int limit = -1, enough = -1; // among the sizes
+    Interval range = {};
+    std::string_view text = {};
+    static inline const Steps no_steps;
+  };
+  StepRow row_of(const Step& step) {
+    const auto sized = [&](Expr e) { return size(e); };
+    return visit(
+        step, [](const Launch& s) { return StepRow{.kind = "LAUNCH", .kernel = s.kernel, .slots = s.slots}; },
+        [](const Copy& s) { return StepRow{.kind = "COPY", .slots = {s.to, s.from}}; },
+        [](const Zero& s) { return StepRow{.kind = "ZERO", .slots = {s.slot}}; },
+        [&](const RangeCheck& s) {
+          return StepRow{.kind = "CHECK",
+                         .slots = {s.slot},
+                         .limit = s.limit.is_constant(0) ? -1 : sized(s.limit),
+                         .range = s.range,
+                         .text = s.text};
+        },
+        [&](const AccessCheck& s) {
+          StepRow row{.kind = "CHECK", .bodies = {&s.body, &StepRow::no_steps}, .enough = enough(s)};
+          row.text = s.text;
+          if (s.violation) row.slots = {s.violation}, row.range = {0, 0};
+          return row;
+        },
+        [&](const Loop& s) {
+          return StepRow{.kind = "LOOP",
+                         .bodies = {&s.body, &s.test},
+                         .count = sized(s.count),
+                         .counter = position_.at(s.counter),
+                         .condition = s.condition,
+                         .taken = s.taken};
+        },
+        [](const Cond& s) {
+          return StepRow{.kind = "COND", .slots = {s.condition}, .bodies = {&s.then, &s.otherwise}};
+        },
+        [](const HostCall&) -> StepRow { LUMINAL_CHECK(false, "find_counters refuses them"); });
+  }
+
   /// The index of a check's condition among the sizes.
-  int enough(const Step& step) {
-    if (!step.enough) return -1;
-    const Expr condition = plan_.conditions[step.enough];
+  int enough(const AccessCheck& check) {
+    const Expr condition = plan_.conditions[check.enough];
     if (!always_computable(condition))
-      refuse("{}: whether {} cannot be computed in 64 bits by an export", step.text, to_string(condition));
+      refuse("{}: whether {} cannot be computed in 64 bits by an export", check.text, to_string(condition));
     return size(condition);
   }
   static std::string integer(int64_t value) {

@@ -5,22 +5,10 @@
 
 namespace luminal::runtime {
 
-namespace {
-
-template <class F> void each_step(const std::vector<Step>& steps, const F& f) {
-  for (const Step& step : steps) {
-    f(step);
-    each_step(step.body, f);
-    each_step(step.otherwise, f);
-  }
-}
-
-} // namespace
-
 bool places_at_present(const Plan& plan) {
   std::set<Expr, ExprLess> counters;
-  each_step(plan.steps, [&](const Step& step) {
-    if (step.kind == StepKind::loop) counters.insert(step.counter);
+  for_each_step(plan.steps, [&](const Step& step) {
+    if (const Loop* loop = step.as<Loop>()) counters.insert(loop->counter);
   });
   return std::ranges::all_of(plan.slots, [&](const Slot& slot) {
     return slot.kind != SlotKind::arena ||
@@ -30,13 +18,12 @@ bool places_at_present(const Plan& plan) {
 
 PresentPlaces present_places(const Plan& plan, const IdVector<SlotId, int64_t>& bytes) {
   std::set<SlotId> used; // those of load steps have an arena of their own
-  each_step(plan.steps, [&](const Step& step) {
-    used.insert(step.slots.begin(), step.slots.end());
-    used.insert({step.condition, step.taken});
+  for_each_step(plan.steps, [&](const Step& step) {
+    for (const SlotId slot : slots_of(step)) used.insert(slot);
   });
   std::vector<SlotId> order;
   for (const SlotId s : used)
-    if (s && plan.slots[s].kind == SlotKind::arena && plan.slots[s].offset >= 0) order.push_back(s);
+    if (plan.slots[s].kind == SlotKind::arena && plan.slots[s].offset >= 0) order.push_back(s);
   std::ranges::stable_sort(order, {}, [&](SlotId s) { return plan.slots[s].offset; });
   PresentPlaces places{IdVector<SlotId, std::optional<int64_t>>(plan.slots.size()), 0};
   for (size_t i = 0; i < order.size(); i++) {

@@ -1,72 +1,54 @@
-// runtime/plan.cpp -- plans as text, and the arena.
+// runtime/plan.cpp -- plans as text, and what their steps name.
 #include "runtime/plan.h"
-#include "base/check.h"
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
 
 namespace luminal::runtime {
 namespace {
 
 constexpr std::string_view slot_words[] = {"argument", "weight", "state", "loaded", "constant", "arena"};
 
-void print_steps(const Plan& plan, const std::vector<Step>& steps, int indent, std::string& out) {
-  auto line = [&](const std::string& text) { out += std::string(size_t(indent), ' ') + text + "\n"; };
-  auto slot = [&](SlotId s) { return plan.slots[s].name; };
-  auto list = [&](const std::vector<SlotId>& slots) {
+void print_steps(const Plan& plan, const Steps& steps, int indent, std::string& out) {
+  const auto line = [&](const std::string& text) { out += std::string(size_t(indent), ' ') + text + "\n"; };
+  const auto slot = [&](SlotId s) { return plan.slots[s].name; };
+  const auto list = [&](std::initializer_list<std::span<const SlotId>> parts) {
     std::string text;
-    for (SlotId s : slots) text += (text.empty() ? "" : ", ") + slot(s);
+    for (const auto part : parts)
+      for (const SlotId s : part) text += (text.empty() ? "" : ", ") + slot(s);
     return text;
   };
-  for (const Step& step : steps) switch (step.kind) {
-    case StepKind::launch:
-      line(fmt::format("launch {}({})", plan.kernels[step.kernel].name, list(step.slots)));
-      break;
-    case StepKind::copy: line(fmt::format("copy {} <- {}", slot(step.slots[0]), slot(step.slots[1]))); break;
-    case StepKind::zero: line(fmt::format("zero {}", slot(step.slots[0]))); break;
-    case StepKind::check:
-      if (!step.enough) {
-        line(fmt::format("check {} in {}..{}  # {}", slot(step.slots[0]), step.range.low, step.range.high,
-                         step.text));
-        break;
-      }
-      line(fmt::format("check {}  # {}", to_string(plan.conditions[step.enough]), step.text));
-      print_steps(plan, step.body, indent + 2, out);
-      break;
-    case StepKind::loop:
-      line(fmt::format("loop {} in 0..{}", to_string(step.counter), to_string(step.count)));
-      if (step.condition) {
-        line("while " + slot(step.condition));
-        print_steps(plan, step.otherwise, indent + 4, out);
-      }
-      print_steps(plan, step.body, indent + 2, out);
-      break;
-    case StepKind::cond:
-      line("if " + slot(step.slots[0]));
-      print_steps(plan, step.body, indent + 2, out);
-      line("else");
-      print_steps(plan, step.otherwise, indent + 2, out);
-      break;
-    case StepKind::host: line(fmt::format("host {}({})", step.host.kind, list(step.slots))); break;
-    }
-}
-
-/// Steps from the first to the last that name a slot.
-struct Life {
-  int first = 0, last = 0;
-};
-
-void touch(std::optional<Life>& life, int at) {
-  if (!life) life = {at, at};
-  life->last = at;
-}
-
-void collect(const Step& step, std::vector<SlotId>& slots) {
-  slots.insert(slots.end(), step.slots.begin(), step.slots.end());
-  if (step.condition) slots.push_back(step.condition);
-  if (step.taken) slots.push_back(step.taken);
-  for (const auto* part : {&step.body, &step.otherwise})
-    for (const Step& inner : *part) collect(inner, slots);
+  for (const Step& step : steps)
+    visit(
+        step,
+        [&](const Launch& s) {
+          line(fmt::format("launch {}({})", plan.kernels[s.kernel].name, list({s.slots})));
+        },
+        [&](const Copy& s) { line(fmt::format("copy {} <- {}", slot(s.to), slot(s.from))); },
+        [&](const Zero& s) { line(fmt::format("zero {}", slot(s.slot))); },
+        [&](const RangeCheck& s) {
+          line(fmt::format("check {} in {}..{}  # {}", slot(s.slot), s.range.low, s.range.high, s.text));
+        },
+        [&](const AccessCheck& s) {
+          line(fmt::format("check {}  # {}", to_string(plan.conditions[s.enough]), s.text));
+          print_steps(plan, s.body, indent + 2, out);
+        },
+        [&](const Loop& s) {
+          line(fmt::format("loop {} in 0..{}", to_string(s.counter), to_string(s.count)));
+          if (s.condition) {
+            line("while " + slot(s.condition));
+            print_steps(plan, s.test, indent + 4, out);
+          }
+          print_steps(plan, s.body, indent + 2, out);
+        },
+        [&](const Cond& s) {
+          line("if " + slot(s.condition));
+          print_steps(plan, s.then, indent + 2, out);
+          line("else");
+          print_steps(plan, s.otherwise, indent + 2, out);
+        },
+        [&](const HostCall& s) {
+          line(fmt::format("host {}({})", s.function.kind, list({s.inputs, s.results})));
+        });
 }
 
 std::string workers_text(const std::vector<WorkerCap>& caps) {
@@ -79,6 +61,38 @@ std::string workers_text(const std::vector<WorkerCap>& caps) {
 
 } // namespace
 
+std::vector<SlotId> slots_of(const Step& step) {
+  using Slots = std::vector<SlotId>;
+  Slots slots = visit(
+      step, [](const Launch& s) { return s.slots; }, [](const Copy& s) { return Slots{s.to, s.from}; },
+      [](const Zero& s) { return Slots{s.slot}; }, [](const RangeCheck& s) { return Slots{s.slot}; },
+      [](const AccessCheck& s) { return Slots{s.violation}; },
+      [](const Loop& s) { return Slots{s.condition, s.taken}; },
+      [](const Cond& s) { return Slots{s.condition}; },
+      [](const HostCall& s) {
+        Slots all = s.inputs;
+        all.insert(all.end(), s.results.begin(), s.results.end());
+        return all;
+      });
+  std::erase(slots, SlotId());
+  return slots;
+}
+
+std::vector<const Steps*> bodies_of(const Step& step) {
+  using Bodies = std::vector<const Steps*>;
+  return visit(
+      step, [](const AccessCheck& s) { return Bodies{&s.body}; },
+      [](const Loop& s) { return Bodies{&s.body, &s.test}; },
+      [](const Cond& s) { return Bodies{&s.then, &s.otherwise}; }, [](const auto&) { return Bodies(); });
+}
+
+void for_each_step(const Steps& steps, const std::function<void(const Step&)>& see) {
+  for (const Step& step : steps) {
+    see(step);
+    for (const Steps* body : bodies_of(step)) for_each_step(*body, see);
+  }
+}
+
 int KernelCode::workers_at(int64_t launch_points, int all) const {
   for (const WorkerCap& cap : caps)
     if (launch_points <= cap.points) all = std::min(all, cap.workers);
@@ -89,49 +103,6 @@ SlotId Plan::find_slot(std::string_view slot_name, SlotKind kind) const {
   for (const SlotId i : slots.ids())
     if (slots[i].kind == kind && slots[i].name == slot_name) return i;
   return {};
-}
-
-int64_t Plan::memory_bytes() const {
-  int64_t total = arena_bytes;
-  for (const Slot& slot : slots)
-    if (slot.kind == SlotKind::state || slot.kind == SlotKind::loaded) total += slot.max_bytes;
-  return total;
-}
-
-int64_t Plan::memory_bytes(const IdVector<SlotId, int64_t>& slot_bytes) const {
-  std::vector<SlotId> used;
-  for (const Step& step : steps) collect(step, used);
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
-  std::vector<std::pair<int64_t, int64_t>> parts;
-  for (SlotId s : used)
-    if (const Slot& slot = slots[s]; slot.kind == SlotKind::arena && slot.offset >= 0)
-      parts.emplace_back(slot.offset, slot.offset + slot_bytes[s]);
-  std::sort(parts.begin(), parts.end());
-  int64_t total = 0, end = 0;
-  for (auto [first, last] : parts) {
-    if (last > end) total += last - std::max(first, end);
-    end = std::max(end, last);
-  }
-  for (const SlotId s : slots.ids())
-    if (slots[s].kind == SlotKind::state || slots[s].kind == SlotKind::loaded) total += slot_bytes[s];
-  return total;
-}
-
-std::string memory_text(int64_t bytes) {
-  constexpr const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return fmt::format("{} bytes", bytes);
-  double value = double(bytes) / 1024;
-  int unit = 0;
-  for (; value >= 1024 && unit < 5; unit++) value /= 1024;
-  return fmt::format("{:.1f} {}", value, units[unit]);
-}
-
-Result<void> check_memory_limit(const Plan& plan, int64_t max_memory) {
-  if (max_memory <= 0 || plan.memory_bytes() <= max_memory) return {};
-  return Failure{fmt::format(
-      "plan {} may need {} (arena {}, the rest states and loaded weights), the limit is {}", plan.name,
-      memory_text(plan.memory_bytes()), memory_text(plan.arena_bytes), memory_text(max_memory))};
 }
 
 std::string to_string(const Plan& plan) {
@@ -162,53 +133,6 @@ std::string to_string(const Plan& plan) {
     out += fmt::format("result {} = {}\n", result.name, plan.slots[result.slot].name);
   for (const std::string& note : plan.notes) out += note + "\n";
   return out;
-}
-
-void mark_used_slots(Plan& plan) {
-  std::vector<SlotId> used;
-  for (const auto* steps : {&plan.load_steps, &plan.steps})
-    for (const Step& step : *steps) collect(step, used);
-  for (const PlanResult& result : plan.results) used.push_back(result.slot);
-  for (Slot& slot : plan.slots) slot.used = false;
-  for (const SlotId slot : used) plan.slots[slot].used = true;
-}
-
-int64_t place_in_arena(const std::vector<Step>& steps, IdVector<SlotId, Slot>& slots) {
-  IdVector<SlotId, std::optional<Life>> lives(slots.size());
-  for (size_t at = 0; at < steps.size(); at++) {
-    std::vector<SlotId> used;
-    collect(steps[at], used);
-    for (SlotId s : used) touch(lives[s], int(at));
-  }
-  std::vector<SlotId> order;
-  for (const SlotId i : slots.ids()) {
-    if (slots[i].kind != SlotKind::arena || !lives[i]) continue;
-    if (slots[i].pinned) lives[i] = Life{0, int(steps.size())};
-    order.push_back(i);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](SlotId a, SlotId b) { return slots[a].max_bytes > slots[b].max_bytes; });
-
-  int64_t size = 0;
-  std::vector<SlotId> placed;
-  for (const SlotId i : order) {
-    std::vector<std::pair<int64_t, int64_t>> taken; // of slots alive at the same time
-    for (const SlotId p : placed)
-      if (lives[p]->first <= lives[i]->last && lives[i]->first <= lives[p]->last)
-        taken.push_back({slots[p].offset, slots[p].offset + slots[p].max_bytes});
-    std::sort(taken.begin(), taken.end());
-    int64_t at = 0;
-    for (auto [begin, end] : taken) {
-      if (at + slots[i].max_bytes <= begin) break;
-      at = std::max(at, (end + 63) / 64 * 64);
-    }
-    slots[i].offset = at;
-    LUMINAL_CHECK(!__builtin_add_overflow(at, slots[i].max_bytes, &at), "arena overflow at slot {}",
-                  slots[i].name);
-    size = std::max(size, at);
-    placed.push_back(i);
-  }
-  return (size + 63) / 64 * 64;
 }
 
 } // namespace luminal::runtime

@@ -4,9 +4,11 @@
 #pragma once
 #include "base/id.h"
 #include "base/result.h"
+#include "base/variant.h"
 #include "device/device.h"
 #include "expr/expr.h"
 #include "ir/term.h"
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -68,29 +70,60 @@ struct KernelCode {
   int workers_at(int64_t launch_points, int all) const;
 };
 
-enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };
+struct Step;
+using Steps = std::vector<Step>;
 
-struct Step {
-  StepKind kind = StepKind::launch;
-  CodeId kernel; ///< launch
-  /// launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool
-  /// slot; host: inputs, then results
+/// Runs a kernel on its buffers, in their order.
+struct Launch {
+  CodeId kernel;
   std::vector<SlotId> slots;
-  Interval range;   ///< check: every integer in the slot lies in it, else the step fails
-  std::string text; ///< check: whose index it is; host: the effect's text
-  /// check: the integers are also below this, at the symbols' present values (0: no such limit)
-  Expr limit = 0;
-  /// check: where this condition holds, nothing else is done. Else the body runs and the slot is
-  /// looked at; without one the step fails
-  ConditionId enough;
-  // loop
-  Expr count, counter; ///< runs count times; `counter` is the plan symbol that holds the step's number
-  SlotId condition;    ///< bool slot that must hold before each turn (and its steps in `otherwise`), or none
-  SlotId taken;        ///< i64 slot that receives the number of turns, or none
-  std::vector<Step> body, otherwise; ///< loop: the turn, the condition's steps; cond: then, else
-  HostAttr host;
-  int64_t time_hint = 0; ///< bytes moved at the largest sizes; for reports
 };
+struct Copy {
+  SlotId to, from;
+};
+struct Zero {
+  SlotId slot;
+};
+/// Fails unless every integer in the slot lies in the range and, where there is a limit, below it.
+struct RangeCheck {
+  SlotId slot;
+  Interval range;
+  Expr limit = 0;   ///< at the symbols' present values; 0: none
+  std::string text; ///< whose index it is
+};
+/// Where the condition holds, nothing is done. Else the body looks at each access, and the step
+/// fails where `violation` is not 0 afterwards; without a body it fails at once.
+struct AccessCheck {
+  ConditionId enough;
+  SlotId violation; ///< or none: no body
+  Steps body;
+  std::string text; ///< whose access it is
+};
+/// Runs its body `count` times, or until the condition does not hold.
+struct Loop {
+  Expr count, counter;     ///< `counter` is the plan symbol that holds the turn's number
+  Steps body, test;        ///< a turn; before it, what computes the condition
+  SlotId condition, taken; ///< a bool and an i64, the number of turns that were taken; or none
+};
+struct Cond {
+  SlotId condition; ///< a bool
+  Steps then, otherwise;
+};
+/// A function of the host fills the results.
+struct HostCall {
+  HostAttr function;
+  std::vector<SlotId> inputs, results;
+};
+
+struct Step : Variant<Launch, Copy, Zero, RangeCheck, AccessCheck, Loop, Cond, HostCall> {
+  using Variant::Variant;
+};
+/// Those that it names itself, without those of steps inside of it.
+std::vector<SlotId> slots_of(const Step& step);
+/// The steps inside of it.
+std::vector<const Steps*> bodies_of(const Step& step);
+/// Each step, then those inside of it.
+void for_each_step(const Steps& steps, const std::function<void(const Step&)>& see);
 
 struct PlanResult {
   std::string name;
@@ -101,10 +134,10 @@ struct Plan {
   std::string name;
   std::vector<Expr> symbols;     ///< dimension symbols and loop counters; their ranges are the plan's domain
   std::vector<Expr> assumptions; ///< conditions over the symbols, checked before a step
-  IdVector<ConditionId, Expr> conditions; ///< over the symbols; Step::enough says what for
+  IdVector<ConditionId, Expr> conditions; ///< over the symbols; AccessCheck says what for
   IdVector<SlotId, Slot> slots;
   IdVector<CodeId, KernelCode> kernels;
-  std::vector<Step> load_steps, steps;
+  Steps load_steps, steps;
   std::vector<PlanResult> results;
   int64_t arena_bytes = 0;          ///< address space; only touched pages cost memory
   int64_t load_arena_bytes = 0;     ///< of the load steps
@@ -118,20 +151,7 @@ struct Plan {
   int64_t memory_bytes(const IdVector<SlotId, int64_t>& slot_bytes) const;
 };
 
-/// Fails where the plan may need more than `max_memory` bytes (0: no limit), with the numbers.
-Result<void> check_memory_limit(const Plan& plan, int64_t max_memory);
-/// "1.5 GiB", "512 bytes"
-std::string memory_text(int64_t bytes);
-
 /// Readable text: slots, kernels, steps.
 std::string to_string(const Plan& plan);
-
-/// Sets Slot::used by what steps, load steps and results name.
-void mark_used_slots(Plan& plan);
-
-/// Gives every arena slot that is used by `steps` an offset such that slots alive at the same time
-/// never overlap; returns the size of the arena. A slot lives from the first step that names it to
-/// the last; inside a loop, for the whole loop.
-int64_t place_in_arena(const std::vector<Step>& steps, IdVector<SlotId, Slot>& slots);
 
 } // namespace luminal::runtime

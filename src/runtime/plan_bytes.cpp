@@ -1,10 +1,12 @@
 // runtime/plan_bytes.cpp -- one list of fields for each part of a plan, which the writer and the reader walk.
 #include "runtime/plan_bytes.h"
 #include "luminal/error.h"
+#include <algorithm>
 #include <concepts>
 #include <cstring>
 #include <map>
 #include <type_traits>
+#include <utility>
 
 namespace luminal::runtime {
 namespace {
@@ -39,13 +41,35 @@ template <class A, Either<KernelCode> T> void fields(A& a, T& code) {
   a(name, entry, object, symbols, shared_bytes, local_bytes, points, caps, point_ns, barriers, writes, note,
     threads);
 }
-template <class A, Either<Step> T> void fields(A& a, T& step) {
-  auto& [kind, kernel, slots, range, text, limit, enough, count, counter, condition, taken, body, otherwise,
-         host, time_hint] = step;
-  (void)host; // to_bytes refuses them
-  a(kind, kernel, slots, range, text, limit, enough, count, counter, condition, taken, body, otherwise,
-    time_hint);
+template <class A, Either<Launch> T> void fields(A& a, T& step) {
+  auto& [kernel, slots] = step;
+  a(kernel, slots);
 }
+template <class A, Either<Copy> T> void fields(A& a, T& step) {
+  auto& [to, from] = step;
+  a(to, from);
+}
+template <class A, Either<Zero> T> void fields(A& a, T& step) {
+  auto& [slot] = step;
+  a(slot);
+}
+template <class A, Either<RangeCheck> T> void fields(A& a, T& step) {
+  auto& [slot, range, limit, text] = step;
+  a(slot, range, limit, text);
+}
+template <class A, Either<AccessCheck> T> void fields(A& a, T& step) {
+  auto& [enough, violation, body, text] = step;
+  a(enough, violation, body, text);
+}
+template <class A, Either<Loop> T> void fields(A& a, T& step) {
+  auto& [count, counter, body, test, condition, taken] = step;
+  a(count, counter, body, test, condition, taken);
+}
+template <class A, Either<Cond> T> void fields(A& a, T& step) {
+  auto& [condition, then, otherwise] = step;
+  a(condition, then, otherwise);
+}
+template <class A, Either<HostCall> T> void fields(A& /*a*/, T& /*step*/) {} // to_bytes refuses them
 template <class A, Either<PlanResult> T> void fields(A& a, T& result) {
   auto& [name, slot] = result;
   a(name, slot);
@@ -113,6 +137,10 @@ private:
     const auto read = Expr::parse(text, scope_);
     failed |= !read || *read != e;
     put(text);
+  }
+  void put(const Step& step) {
+    put(uint8_t(step.index()));
+    visit(step, [&](const auto& kind) { put(kind); });
   }
   template <class T>
     requires std::is_class_v<T>
@@ -201,6 +229,15 @@ private:
     if (!read) throw Truncated();
     known_.push_back(e = *read);
   }
+  template <size_t... Kind> void get_kind(Step& step, size_t index, std::index_sequence<Kind...> /*kinds*/) {
+    if (index >= sizeof...(Kind)) throw Truncated();
+    ((index == Kind ? get(step.emplace<Kind>()) : void()), ...);
+  }
+  void get(Step& step) {
+    uint8_t index = 0;
+    get(index);
+    get_kind(step, index, std::make_index_sequence<std::variant_size_v<Step::variant>>());
+  }
   template <class T>
     requires std::is_class_v<T>
   void get(T& part) {
@@ -212,23 +249,28 @@ private:
   SymbolScope scope_;
 };
 
-bool has_host_steps(const std::vector<Step>& steps) {
-  for (const Step& step : steps)
-    if (step.kind == StepKind::host || has_host_steps(step.body) || has_host_steps(step.otherwise))
-      return true;
-  return false;
+bool has_host_steps(const Steps& steps) {
+  bool found = false;
+  for_each_step(steps, [&](const Step& step) { found |= step.is<HostCall>(); });
+  return found;
 }
 
-bool ids_fit(const Plan& plan, const std::vector<Step>& steps) {
-  const auto fits = [](auto id, const auto& list) { return !id || list.has(id); };
-  for (const Step& step : steps) {
-    bool good = fits(step.kernel, plan.kernels) && fits(step.enough, plan.conditions) &&
-                fits(step.condition, plan.slots) && fits(step.taken, plan.slots) &&
-                ids_fit(plan, step.body) && ids_fit(plan, step.otherwise);
-    for (const SlotId slot : step.slots) good &= plan.slots.has(slot);
-    if (!good) return false;
-  }
-  return true;
+bool ids_fit(const Plan& plan, const Steps& steps) {
+  bool fit = true;
+  const auto has = [&](SlotId slot) { return plan.slots.has(slot); };
+  for_each_step(steps, [&](const Step& step) {
+    fit &= visit(
+        step,
+        [&](const Launch& s) { return plan.kernels.has(s.kernel) && std::ranges::all_of(s.slots, has); },
+        [&](const Copy& s) { return has(s.to) && has(s.from); }, [&](const Zero& s) { return has(s.slot); },
+        [&](const RangeCheck& s) { return has(s.slot); },
+        [&](const AccessCheck& s) {
+          return plan.conditions.has(s.enough) && (s.violation ? has(s.violation) : s.body.empty());
+        },
+        [&](const Loop& s) { return (!s.condition || has(s.condition)) && (!s.taken || has(s.taken)); },
+        [&](const Cond& s) { return has(s.condition); }, [](const HostCall&) { return false; });
+  });
+  return fit;
 }
 
 } // namespace

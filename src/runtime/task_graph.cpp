@@ -14,11 +14,11 @@ struct Access {
   bool writes;
 };
 
-std::vector<Access> accesses(const Plan& plan, const Step& step) {
-  const std::vector<bool>& writes = plan.kernels[step.kernel].writes;
+std::vector<Access> accesses(const Plan& plan, const Launch& launch) {
+  const std::vector<bool>& writes = plan.kernels[launch.kernel].writes;
   std::vector<Access> list;
-  for (size_t i = 0; i < step.slots.size(); i++)
-    list.push_back({step.slots[i], i >= writes.size() || writes[i]});
+  for (size_t i = 0; i < launch.slots.size(); i++)
+    list.push_back({launch.slots[i], i >= writes.size() || writes[i]});
   return list;
 }
 
@@ -33,8 +33,8 @@ bool meet(const Slot& a, const Slot& b) {
 std::vector<std::vector<int>> dependencies(const Plan& plan, std::span<const Step> steps) {
   std::vector<std::vector<Access>> all;
   for (const Step& step : steps) {
-    LUMINAL_CHECK(step.kind == StepKind::launch);
-    all.push_back(accesses(plan, step));
+    LUMINAL_CHECK(step.is<Launch>());
+    all.push_back(accesses(plan, *step.as<Launch>()));
   }
   const auto conflict = [&](int a, int b) {
     for (const Access& x : all[size_t(a)])
@@ -62,7 +62,7 @@ TaskGraph::TaskGraph(const Plan& plan, std::span<const Step> steps, int begin)
   const int count = int(steps.size());
   std::vector<int> level(steps.size(), 0);
   for (int i = 0; i < count; i++) {
-    kernels_.push_back(steps[size_t(i)].kernel);
+    kernels_.push_back(steps[size_t(i)].as<Launch>()->kernel);
     for (const int need : needs_[size_t(i)])
       level[size_t(i)] = std::max(level[size_t(i)], level[size_t(need)] + 1);
   }

@@ -9,6 +9,7 @@
 #include "luminal/debug.h"
 #include "luminal/inspect.h"
 #include "luminal/plan_file.h"
+#include "runtime/arena.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
 #include <cmath>

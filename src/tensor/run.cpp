@@ -70,12 +70,10 @@ void make_context(const std::shared_ptr<GraphState>& graph, Where where) {
 /// Does anything that runs depend on the dimension? One of unused inputs only need not be set.
 bool matters(const runtime::Plan& plan, Expr symbol) {
   auto in = [&](Expr e) { return depends_on(e, symbol); };
-  std::function<bool(const std::vector<runtime::Step>&)> counted =
-      [&](const std::vector<runtime::Step>& steps) {
-        return std::any_of(steps.begin(), steps.end(), [&](const runtime::Step& step) {
-          return in(step.count) || counted(step.body) || counted(step.otherwise);
-        });
-      };
+  bool counted = false;
+  for_each_step(plan.steps, [&](const runtime::Step& step) {
+    if (const auto* loop = step.as<runtime::Loop>()) counted |= in(loop->count);
+  });
   return std::any_of(plan.slots.begin(), plan.slots.end(),
                      [&](const runtime::Slot& slot) {
                        return slot.used && std::any_of(slot.type.shape.begin(), slot.type.shape.end(), in);
@@ -85,7 +83,7 @@ bool matters(const runtime::Plan& plan, Expr symbol) {
                        return std::any_of(kernel.symbols.begin(), kernel.symbols.end(), in);
                      }) ||
          std::any_of(plan.assumptions.begin(), plan.assumptions.end(), in) ||
-         std::any_of(plan.conditions.begin(), plan.conditions.end(), in) || counted(plan.steps);
+         std::any_of(plan.conditions.begin(), plan.conditions.end(), in) || counted;
 }
 
 /// " with batch = 100, n = 3": the present sizes of the dimensions in a shape; empty where there

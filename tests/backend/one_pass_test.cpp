@@ -248,7 +248,7 @@ TEST(OnePass, WeightsThatAreAskedForAreStored) {
 }
 
 int launches(const Running& running) {
-  return int(std::ranges::count(running.plan->steps, runtime::StepKind::launch, &runtime::Step::kind));
+  return int(std::ranges::count_if(running.plan->steps, &runtime::Step::is<runtime::Launch>));
 }
 
 /// No scores in memory, whatever masks them and whatever the cache holds, at known and at dynamic lengths.

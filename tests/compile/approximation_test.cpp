@@ -62,7 +62,7 @@ std::vector<std::string> rules_of(const Compiled& compiled) {
 }
 
 int launches(const Compiled& compiled) {
-  return int(std::ranges::count(compiled.plan->steps, runtime::StepKind::launch, &runtime::Step::kind));
+  return int(std::ranges::count_if(compiled.plan->steps, &runtime::Step::is<runtime::Launch>));
 }
 
 /// How far the second program is off.

@@ -25,11 +25,12 @@ Result<std::vector<std::string>> launches(const std::string& text, const std::st
   if (!plan) return plan.failure();
   std::vector<std::string> lines;
   for (const runtime::Step& step : plan->steps) {
-    if (step.kind != runtime::StepKind::launch) continue;
+    const auto* launch = step.as<runtime::Launch>();
+    if (!launch) continue;
     std::string written, read;
-    const std::vector<bool>& writes = plan->kernels[step.kernel].writes;
-    for (size_t i = 0; i < step.slots.size(); i++)
-      (writes[i] ? written : read) += " " + plan->slots[step.slots[i]].name;
+    const std::vector<bool>& writes = plan->kernels[launch->kernel].writes;
+    for (size_t i = 0; i < launch->slots.size(); i++)
+      (writes[i] ? written : read) += " " + plan->slots[launch->slots[i]].name;
     lines.push_back(written.substr(1) + " <-" + read);
   }
   return lines;

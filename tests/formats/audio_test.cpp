@@ -5,11 +5,14 @@
 #include "formats/subtitles.h"
 #include "formats/util.h"
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numbers>
 #include <sndfile.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace luminal {
@@ -113,6 +116,34 @@ TEST_F(AudioFiles, WhatIsNoSoundIsRefused) {
 }
 
 /// Each file with its bytes changed here and there is read or refused.
+/// Nothing is read of them, so zeros that take no memory do.
+TEST_F(AudioFiles, LongOnesAreRefusedAtOnce) {
+  const size_t size = (size_t(1) << 28) + 45;
+  const std::string head = made(SF_FORMAT_WAV | SF_FORMAT_PCM_U8, 8000, tone(440, 8000, 1)).substr(0, 44);
+  void* memory =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memcpy(memory, head.data(), head.size());
+  const uint32_t riff = uint32_t(size - 8), data = uint32_t(size - 44);
+  std::memcpy(static_cast<char*>(memory) + 4, &riff, 4);
+  std::memcpy(static_cast<char*>(memory) + 40, &data, 4);
+  const auto sound = parse_audio({static_cast<const std::byte*>(memory), size}, "long.wav");
+  munmap(memory, size);
+  ASSERT_FALSE(sound);
+  EXPECT_EQ(sound.error(), "long.wav: more than 268435456 samples, which is more than is read");
+}
+
+TEST_F(AudioFiles, DamageInTheMiddleIsRefused) {
+  const std::string whole = made(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 16000, tone(440, 16000, 40000));
+  std::string refused;
+  for (size_t at = whole.size() / 2; at < whole.size() && refused.empty(); at += 16) {
+    std::string damaged = whole;
+    for (size_t k = at; k < std::min(at + 16, whole.size()); k++) damaged[k] = char(damaged[k] ^ 0x5a);
+    if (const auto sound = parse(damaged); !sound) refused = sound.error();
+  }
+  EXPECT_THAT(refused, testing::ContainsRegex("^x: cannot be read behind sample [0-9]+: "));
+}
+
 TEST_F(AudioFiles, ChangedBytesAreReadOrRefused) {
   uint32_t random = 7;
   const auto next = [&] { return (random = random * 1664525 + 1013904223) >> 8; };

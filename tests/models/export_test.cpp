@@ -261,7 +261,7 @@ TEST(Export, RefusesWhatCannotRunInC) {
   EXPECT_THAT(refused({.folder = "/proc/nowhere", .name = "fine"}), HasSubstr("/proc/nowhere"));
   EXPECT_FALSE(compile::options_for_target("pdp-11", 1));
   runtime::Plan plan = *compiled.plan;
-  plan.steps.push_back({.kind = runtime::StepKind::host, .host = {.kind = "print"}});
+  plan.steps.push_back(runtime::HostCall{.function = {.kind = "print"}});
   auto done = runtime::export_plan(plan, {.folder = folder.path, .name = "host"});
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error(), HasSubstr("calls the host (print)"));

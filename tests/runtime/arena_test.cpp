@@ -1,5 +1,5 @@
 // tests/runtime/arena_test.cpp -- slots alive at the same time never overlap.
-#include "runtime/plan.h"
+#include "runtime/arena.h"
 #include <gtest/gtest.h>
 #include <random>
 
@@ -14,11 +14,7 @@ Slot arena_slot(int64_t bytes, bool pinned) {
   return slot;
 }
 
-Step touching(std::vector<SlotId> slots) {
-  Step step;
-  step.slots = std::move(slots);
-  return step;
-}
+Step touching(std::vector<SlotId> slots) { return Launch{CodeId(0), std::move(slots)}; }
 
 TEST(Arena, RandomPlansNeverOverlap) {
   for (unsigned seed = 0; seed < 300; seed++) {
@@ -28,16 +24,16 @@ TEST(Arena, RandomPlansNeverOverlap) {
     IdVector<SlotId, Slot> slots;
     int count = 1 + below(20);
     for (int i = 0; i < count; i++) slots.push_back(arena_slot(below(5000), below(8) == 0));
-    std::vector<Step> steps;
+    Steps steps;
     for (int i = 0; i < 30; i++) {
       std::vector<SlotId> used;
       for (int k = 0; k < 1 + below(4); k++) used.push_back(any(count));
-      Step step = touching(used);
-      if (below(6) == 0) {
-        step.kind = StepKind::loop;
-        step.body = {touching({any(count)}), touching({any(count)})};
-      }
-      steps.push_back(step);
+      Loop loop{.body = {touching({any(count)}), touching({any(count)})}, .test = {touching(used)}};
+      if (below(2) == 0) loop.condition = any(count), loop.taken = any(count);
+      if (below(6) == 0)
+        steps.push_back(loop);
+      else
+        steps.push_back(touching(used));
     }
     int64_t size = place_in_arena(steps, slots);
 
@@ -45,9 +41,13 @@ TEST(Arena, RandomPlansNeverOverlap) {
     // last.
     IdVector<SlotId, int> first(slots.size(), -1), last(slots.size(), -1);
     for (size_t at = 0; at < steps.size(); at++) {
-      std::vector<SlotId> used = steps[at].slots;
-      for (const Step& inner : steps[at].body)
-        used.insert(used.end(), inner.slots.begin(), inner.slots.end());
+      std::vector<SlotId> used;
+      for_each_step({steps[at]}, [&](const Step& step) {
+        if (const Launch* launch = step.as<Launch>())
+          used.insert(used.end(), launch->slots.begin(), launch->slots.end());
+        if (const Loop* loop = step.as<Loop>(); loop && loop->condition)
+          used.insert(used.end(), {loop->condition, loop->taken});
+      });
       for (const SlotId s : used) {
         if (first[s] < 0) first[s] = int(at);
         last[s] = int(at);
@@ -75,7 +75,7 @@ TEST(Arena, RandomPlansNeverOverlap) {
 
 TEST(Arena, MemoryIsUsedAgain) {
   IdVector<SlotId, Slot> slots;
-  std::vector<Step> steps;
+  Steps steps;
   for (int i = 0; i < 10; i++) slots.push_back(arena_slot(1000, false));
   for (SlotId i(0); i < SlotId(9); i++) steps.push_back(touching({i, i + 1}));
   EXPECT_LE(place_in_arena(steps, slots), 2 * 1024 + 64);

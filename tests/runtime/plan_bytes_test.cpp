@@ -41,26 +41,11 @@ Plan whole_plan() {
   code.note = "why";
   code.threads = {32, 2, true, true, true, 48};
   const CodeId kernel = plan.kernels.add(code);
-  Step launch;
-  launch.kernel = kernel;
-  launch.slots = {x, c, y};
-  launch.time_hint = 5;
-  Step check;
-  check.kind = StepKind::check;
-  check.slots = {y};
-  check.range = {0, 9};
-  check.text = "gather at f.cpp:3";
-  check.limit = n;
-  check.enough = enough;
-  check.body = {launch};
-  Step loop;
-  loop.kind = StepKind::loop;
-  loop.count = n;
-  loop.counter = t;
-  loop.condition = c;
-  loop.taken = y;
-  loop.body = {launch, check};
-  loop.otherwise = {launch};
+  const Launch launch{kernel, {x, c, y}};
+  const RangeCheck in_range{y, {0, 9}, n, "gather at f.cpp:3"};
+  const AccessCheck accesses{enough, y, {launch}, "scatter at f.cpp:4"};
+  const Cond cond{y, {Copy{y, x}}, {Zero{c}}};
+  const Loop loop{n, t, {launch, in_range, accesses, cond}, {launch}, c, y};
   plan.load_steps = {launch};
   plan.steps = {loop, launch};
   plan.results = {{"r", y}};
@@ -90,15 +75,21 @@ TEST(PlanBytes, AreReadAsTheyWereWritten) {
   EXPECT_EQ(code.threads, written.threads);
   EXPECT_EQ(code.writes, written.writes);
   EXPECT_EQ(code.caps.size(), 2u);
-  EXPECT_EQ(read->steps[0].body[1].enough, ConditionId(0));
-  EXPECT_EQ(read->steps[0].body[1].range, (Interval{0, 9}));
+  const Loop* loop = read->steps[0].as<Loop>();
+  ASSERT_TRUE(loop && loop->body.size() == 4);
+  EXPECT_EQ(loop->taken, y);
+  const RangeCheck* in_range = loop->body[1].as<RangeCheck>();
+  ASSERT_TRUE(in_range);
+  EXPECT_EQ(in_range->range, (Interval{0, 9}));
+  EXPECT_EQ(in_range->limit, plan.symbols[0]);
+  const AccessCheck* accesses = loop->body[2].as<AccessCheck>();
+  ASSERT_TRUE(accesses);
+  EXPECT_EQ(accesses->violation, y);
 }
 
 TEST(PlanBytes, WhatHasNoFormIsRefused) {
   Plan plan = whole_plan();
-  Step host;
-  host.kind = StepKind::host;
-  plan.steps[0].body.push_back(host);
+  std::get<Loop>(plan.steps[0]).body.push_back(HostCall{});
   EXPECT_FALSE(to_bytes(plan));
   plan = whole_plan();
   plan.assumptions.push_back(lt(Expr::symbol("n", {1, 65}), 3)); // another n
@@ -113,7 +104,7 @@ TEST(PlanBytes, WhatIsNoPlanIsAFailure) {
   plan.results[0].slot = SlotId(3);
   EXPECT_FALSE(plan_of_bytes(*to_bytes(plan)));
   plan = whole_plan();
-  plan.steps[0].body[0].kernel = CodeId(1);
+  std::get<Launch>(std::get<Loop>(plan.steps[0]).body[0]).kernel = CodeId(1);
   EXPECT_FALSE(plan_of_bytes(*to_bytes(plan)));
   // Damaged: a failure or another plan, no crash.
   std::mt19937 random(1);

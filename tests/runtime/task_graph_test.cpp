@@ -26,17 +26,18 @@ Plan random_plan(std::mt19937& random, int steps) {
     plan.kernels.push_back(kernel);
   }
   for (int i = 0; i < steps; i++) {
-    Step step;
-    step.kernel = CodeId(draw(3));
-    for (int a = 0; a < 3; a++) step.slots.push_back(SlotId(draw(12)));
-    plan.steps.push_back(step);
+    Launch launch{CodeId(draw(3)), {}};
+    for (int a = 0; a < 3; a++) launch.slots.push_back(SlotId(draw(12)));
+    plan.steps.push_back(launch);
   }
   return plan;
 }
 
-bool conflict(const Plan& plan, const Step& a, const Step& b) {
-  const auto writes = [&](const Step& step, size_t i) {
-    const auto& known = plan.kernels[step.kernel].writes;
+const Launch& launch_of(const Step& step) { return *step.as<Launch>(); }
+
+bool conflict(const Plan& plan, const Launch& a, const Launch& b) {
+  const auto writes = [&](const Launch& launch, size_t i) {
+    const auto& known = plan.kernels[launch.kernel].writes;
     return known.empty() || known[i];
   };
   for (size_t i = 0; i < a.slots.size(); i++)
@@ -93,7 +94,7 @@ TEST(TaskGraph, AnyOrderThatTasksAllowKeepsConflictsInOrder) {
     for (size_t b = 0; b < plan.steps.size(); b++) {
       ASSERT_GE(span[b].second, 0) << "never done";
       for (size_t a = 0; a < b; a++) {
-        if (!conflict(plan, plan.steps[a], plan.steps[b])) continue;
+        if (!conflict(plan, launch_of(plan.steps[a]), launch_of(plan.steps[b]))) continue;
         // in one chain their order says it, else the times
         const auto& order = graph.order();
         const auto place = [&](size_t s) { return std::ranges::find(order, int(s)) - order.begin(); };
@@ -108,21 +109,21 @@ TEST(TaskGraph, AnyOrderThatTasksAllowKeepsConflictsInOrder) {
 
 /// A launch as it might be: every cell that it writes depends on every cell that it touches. Plain
 /// memory: TSan sees what is not ordered.
-void act(const Plan& plan, const Step& step, int part, int parts, std::vector<uint32_t>& memory) {
+void act(const Plan& plan, const Launch& launch, int part, int parts, std::vector<uint32_t>& memory) {
   const auto cells = [&](SlotId slot) {
     const Slot& s = plan.slots[slot];
     return std::pair(s.offset < 0 ? 64 + 8 * slot.number() : s.offset / 64, s.max_bytes / 64);
   };
-  const auto& known = plan.kernels[step.kernel].writes;
+  const auto& known = plan.kernels[launch.kernel].writes;
   uint32_t sum = 17;
-  for (size_t i = 0; i < step.slots.size(); i++) {
+  for (size_t i = 0; i < launch.slots.size(); i++) {
     if (known.empty() || known[i]) continue;
-    const auto [at, count] = cells(step.slots[i]);
+    const auto [at, count] = cells(launch.slots[i]);
     for (int64_t c = at; c < at + count; c++) sum = sum * 31 + memory[size_t(c)];
   }
-  for (size_t i = 0; i < step.slots.size(); i++) {
+  for (size_t i = 0; i < launch.slots.size(); i++) {
     if (!known.empty() && !known[i]) continue;
-    const auto [at, count] = cells(step.slots[i]);
+    const auto [at, count] = cells(launch.slots[i]);
     for (int64_t c = at; c < at + count; c++)
       if (c % parts == part) memory[size_t(c)] = memory[size_t(c)] * 7 + sum;
   }
@@ -135,14 +136,14 @@ TEST(TaskGraph, AnyNumberOfMembersGivesTheSameBits) {
     Plan plan = random_plan(random, 2 + int(random() % 30));
     // A launch in parts does not read what it writes: no kernel does.
     std::erase_if(plan.steps, [&](const Step& step) {
-      const auto& known = plan.kernels[step.kernel].writes;
-      for (size_t i = 0; i < step.slots.size(); i++)
-        for (size_t k = 0; k < step.slots.size(); k++) {
+      const auto& [kernel, slots] = launch_of(step);
+      const auto& known = plan.kernels[kernel].writes;
+      for (size_t i = 0; i < slots.size(); i++)
+        for (size_t k = 0; k < slots.size(); k++) {
           if (i == k || !(known.empty() || known[i])) continue;
-          Step a = step, b = step;
-          a.slots = {step.slots[i]}, b.slots = {step.slots[k]};
+          const Launch a{kernel, {slots[i]}}, b{kernel, {slots[k]}};
           Plan all = plan;
-          all.kernels[step.kernel].writes = {};
+          all.kernels[kernel].writes = {};
           if (conflict(all, a, b)) return true;
         }
       return false;
@@ -150,7 +151,7 @@ TEST(TaskGraph, AnyNumberOfMembersGivesTheSameBits) {
     if (plan.steps.empty()) continue;
     TaskGraph graph(plan, plan.steps, 0);
     std::vector<uint32_t> want(64 + 8 * 12, 1);
-    for (const Step& step : plan.steps) act(plan, step, 0, 1, want);
+    for (const Step& step : plan.steps) act(plan, launch_of(step), 0, 1, want);
     for (ThreadPool& pool : pools) {
       graph.arrange({10, 10, 10}, {1, 4, 1 + round % 3}, pool.size(), 1);
       graph.reset();
@@ -159,7 +160,7 @@ TEST(TaskGraph, AnyNumberOfMembersGivesTheSameBits) {
         const Task& task = graph.tasks()[size_t(number)];
         pool.wait([&] { return graph.ready(task); });
         for (int p = task.first; p <= task.last; p++)
-          act(plan, plan.steps[size_t(graph.order()[size_t(p)])], task.part, task.parts, memory);
+          act(plan, launch_of(plan.steps[size_t(graph.order()[size_t(p)])]), task.part, task.parts, memory);
         graph.done(task);
       });
       ASSERT_EQ(memory, want) << "round " << round << ", " << pool.size() << " members";
@@ -178,10 +179,7 @@ TEST(TaskGraph, ChainsOfShortLaunchesAreOneTask) {
     plan.slots.push_back(slot);
   }
   const auto launch = [&](int out, int in) {
-    Step step;
-    step.kernel = CodeId(0);
-    step.slots = {SlotId(out), SlotId(in)};
-    plan.steps.push_back(step);
+    plan.steps.push_back(Launch{CodeId(0), {SlotId(out), SlotId(in)}});
   };
   launch(1, 0), launch(2, 1), launch(3, 1), launch(4, 1), launch(5, 2);
   TaskGraph graph(plan, plan.steps, 0);

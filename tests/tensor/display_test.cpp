@@ -48,6 +48,20 @@ TEST(Display, EndsOfNamesSayWhatIsWritten) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Display, NeedsAFolderForItsFile) {
+  Graph g;
+  g.tensor({2}, DType::f32, "x");
+  const char* given = getenv("TMPDIR");
+  const std::string before = given ? given : "";
+  setenv("TMPDIR", "/nowhere", 1);
+  EXPECT_THAT(error_of([&] { display(g); }),
+              testing::StartsWith("[display] there is no folder for temporary files: "));
+  if (given)
+    setenv("TMPDIR", before.c_str(), 1);
+  else
+    unsetenv("TMPDIR");
+}
+
 TEST(Display, ShapesAreALineAValue) {
   Graph g;
   Dim n = g.dim("n", 1, 8);

@@ -431,6 +431,22 @@ add_test(NAME three.runs COMMAND test_three)
 add_custom_command(OUTPUT package/made COMMAND ${CMAKE_COMMAND} -E touch package/made
   DEPENDS ${PROJECT_SOURCE_DIR}/made.in)
 add_custom_target(package ALL DEPENDS package/made)
+add_library(both STATIC above.cpp below.cpp)
+add_executable(test_four four.cpp)
+target_link_libraries(test_four both)
+add_test(NAME four.runs COMMAND test_four)
+add_library(luminal_tensor STATIC src/tensor/x.cpp)
+add_library(luminal_nn STATIC src/nn/x.cpp)
+add_library(luminal_models STATIC src/models/x.cpp)
+add_library(opened SHARED python/bind/tensor.cpp python/bind/models/x.cpp)
+target_link_libraries(opened luminal_models luminal_nn luminal_tensor)
+set_target_properties(opened luminal_tensor luminal_nn luminal_models PROPERTIES
+  POSITION_INDEPENDENT_CODE ON)
+set_target_properties(opened PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bound)
+foreach(name with without)
+  add_test(NAME py_${name}.runs COMMAND ${CMAKE_COMMAND} -E true ${PROJECT_SOURCE_DIR}/${name}.py)
+  set_tests_properties(py_${name}.runs PROPERTIES ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/bound")
+endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/linked.py ${PROJECT_BINARY_DIR}/package/linked.py SYMBOLIC)
 add_test(NAME python.runs COMMAND ${CMAKE_COMMAND} -E true ${PROJECT_SOURCE_DIR}/run.py)
@@ -445,6 +461,20 @@ set_tests_properties(python.runs PROPERTIES ENVIRONMENT "PYTHONPATH=${PROJECT_BI
         self.write("one.cpp", '#include "shared.h"\nint main() { return 0; }\n')
         self.write("two.cpp", "int main() { return 0; }\n")
         self.write("shared.h", "")
+        self.write("above.cpp", "int above() { return 0; }\n")
+        self.write("below.cpp", "int below() { return 0; }\n")
+        self.write("four.cpp", "int below();\nint main() { return below(); }\n")
+        self.write("LAYERS", "tensor:\nnn: tensor\nmodels: tensor nn\nluminal/m.h: models\n")
+        self.write("src/tensor/x.cpp", "int tensor() { return 0; }\n")
+        self.write("src/nn/x.cpp", "int tensor();\nint nn() { return tensor(); }\n")
+        self.write("src/models/x.cpp", "int nn();\nint models() { return nn(); }\n")
+        self.write("python/bind/tensor.cpp", "int tensor();\nint bind() { return tensor(); }\n")
+        self.write("python/bind/models/x.cpp", 'int models();\nint bind_models() { return models(); }\n'
+                   '// m.def("generate", models)\n')
+        self.write("python/generate.py", 'HEADERS = ("m",)\n')
+        self.write("include/luminal/m.h", "Tensor softest(Tensor x);\n")
+        self.write("with.py", "import luminal\nluminal.generate()\n")
+        self.write("without.py", "import luminal\n")
         self.write("guide.md", "# A page\n")
         self.write(".gitignore", "build\n")
         run = {"cwd": self.root, "check": True, "capture_output": True}
@@ -480,8 +510,21 @@ set_tests_properties(python.runs PROPERTIES ENVIRONMENT "PYTHONPATH=${PROJECT_BI
             self.write(name, "# another\n")
             self.assertEqual(reached(), rf"^({test}\.|tree\.script$)" if test else r"^(tree\.script$)", name)
             self.write(name, "# one\n")
+        sources = {name: (self.root / name).read_text() for name in (
+            "above.cpp", "below.cpp", "src/tensor/x.cpp", "src/nn/x.cpp", "src/models/x.cpp",
+            "python/bind/tensor.cpp", "python/bind/models/x.cpp")}
+        bound, all_bound = r"py_with\.", r"py_with\.|py_without\."
+        for name, tests in (("above.cpp", ""), ("below.cpp", r"four\."), ("src/tensor/x.cpp", all_bound),
+                            ("src/nn/x.cpp", bound), ("src/models/x.cpp", bound),
+                            ("python/bind/tensor.cpp", all_bound), ("python/bind/models/x.cpp", bound)):
+            self.write(name, "// another\n" + sources[name])
+            self.assertEqual(reached(), f"^({tests}{'|' if tests else ''}tree\\.script$)", name)
+            self.write(name, sources[name])
+        self.write("without.py", "import luminal\nluminal.softest(1)\n")
+        self.write("src/nn/x.cpp", "// another\n" + sources["src/nn/x.cpp"])
+        self.assertEqual(reached(), rf"^({all_bound}|tree\.script$)")
         self.write("CMakeLists.txt", (self.root / "CMakeLists.txt").read_text() + "# more\n")
-        self.assertEqual(reached(), r"^(one\.|page\.|python\.|three\.|tree\.|two\.)")
+        self.assertEqual(reached(), rf"^(four\.|one\.|page\.|{all_bound}|python\.|three\.|tree\.|two\.)")
 
     def test_scripts_parse(self):
         for script in (*TOOLS.glob("*.sh"), *SOURCE.glob("*.sh")):

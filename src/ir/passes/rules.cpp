@@ -1,5 +1,6 @@
 // ir/passes/rules.cpp -- rules: reading, finding, refusing, replacing.
 #include "ir/passes/rules.h"
+#include "base/check.h"
 #include "ir/passes/edit.h"
 #include "ir/text_names.h"
 #include "luminal/error.h"
@@ -314,9 +315,9 @@ void check_rule(const RuleData& data, size_t k) {
       if (first.empty()) first = error.what();
     }
   }
-  if (!possible)
-    throw Error(first.empty() ? fmt::format("rule {}: no choice of its types is possible", head.name)
-                              : first);
+  if (possible) return;
+  LUMINAL_CHECK(!first.empty(), "rule {}: no choice of its types is possible", head.name);
+  throw Error(first);
 }
 
 } // namespace
@@ -391,9 +392,8 @@ Pass Rules::pass(std::string name, Numerics allowed, std::shared_ptr<RewriteRepo
       if (report) report->refused.insert(report->refused.end(), refused.begin(), refused.end());
     }
     if (changes > 0)
-      if (auto mistakes = verify(module); !mistakes.empty())
-        throw Error(
-            fmt::format("[rules] the module is not well formed after the replacement: {}", mistakes[0]));
+      if (const auto mistakes = verify(module); !mistakes.empty())
+        LUMINAL_CHECK(false, "rules: the module is not well formed after the replacement: {}", mistakes[0]);
     return changes;
   });
 }

@@ -1,4 +1,4 @@
-// python/bind/model.cpp -- a language model that is ready to run, with streaming.
+// python/bind/models/model.cpp -- a language model that is ready to run, with streaming.
 #include "arrays.h"
 #include "bind.h"
 #include <cstring>

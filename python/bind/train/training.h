@@ -1,4 +1,4 @@
-// python/bind/training.h -- what the files of training share: data sets, functions of Python that
+// python/bind/train/training.h -- what the files of training share: data sets, functions of Python that
 // C++ keeps, dictionaries of arrays.
 #pragma once
 #include "arrays.h"

@@ -1,5 +1,5 @@
-// python/bind/train_data.cpp -- samples for training: arrays, files, sequences of Python; vocabularies,
-// batches in a random order.
+// python/bind/train/train_data.cpp -- samples for training: arrays, files, sequences of Python;
+// vocabularies, batches in a random order.
 #include "training.h"
 #include <cstring>
 

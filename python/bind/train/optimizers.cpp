@@ -1,4 +1,4 @@
-// python/bind/optimizers.cpp -- optimizers, learning rates by step, gradients before the update.
+// python/bind/train/optimizers.cpp -- optimizers, learning rates by step, gradients before the update.
 #include "training.h"
 
 namespace luminal::python {

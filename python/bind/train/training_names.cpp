@@ -1,5 +1,5 @@
-// python/bind/training_names.cpp -- accumulation, mixed precision and recomputation under the names of
-// other versions of Luminal: luminal/training_names.h.
+// python/bind/train/training_names.cpp -- accumulation, mixed precision and recomputation under the
+// names of other versions of Luminal: luminal/training_names.h.
 #include "luminal/training_names.h"
 #include "training.h"
 

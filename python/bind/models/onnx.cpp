@@ -1,4 +1,4 @@
-// python/bind/onnx.cpp -- ONNX models as graphs, and back: from_onnx, save_onnx.
+// python/bind/models/onnx.cpp -- ONNX models as graphs, and back: from_onnx, save_onnx.
 #include "luminal/onnx.h"
 #include "arrays.h"
 #include "bind.h"

@@ -1,4 +1,4 @@
-// python/bind/autograd.cpp -- gradients: terms of the same graph.
+// python/bind/train/autograd.cpp -- gradients: terms of the same graph.
 #include "luminal/autograd.h"
 #include "training.h"
 

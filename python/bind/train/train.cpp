@@ -1,4 +1,4 @@
-// python/bind/train.cpp -- the loop: models as functions of Python, Trainer, its records.
+// python/bind/train/train.cpp -- the loop: models as functions of Python, Trainer, its records.
 #include "luminal/train_models.h"
 #include "training.h"
 #include <atomic>
