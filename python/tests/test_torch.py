@@ -86,6 +86,41 @@ class Values(Case):
         self.check(lambda x: native(x, x, x, 16, 4, w, b, out, c, later, True, True, 0), x)
         self.check(lambda x, y: native(x, y, y, 16, 4, w, b, out, c), x, y)
 
+    def test_heads_that_share_keys(self):
+        """PyTorch's operator for processors takes fewer heads of keys than of queries; also with gradients,
+        and with sizes that change."""
+        attention = torch.nn.functional.scaled_dot_product_attention
+        for heads in (1, 2, 4):
+            sets = [
+                [torch.randn(b, n, length, 8, requires_grad=True) for n in (4, heads, heads)]
+                for b, length in ((2, 5), (3, 7))
+            ]
+            made = compiled(lambda q, k, v: attention(q, k, v, is_causal=True, enable_gqa=True), dynamic=True)
+            for x in sets:
+                with contextlib.redirect_stderr(io.StringIO()) as told:
+                    got = made(*x)
+                    found = torch.autograd.grad(got.sin().sum(), x)
+                wanted = attention(*x, is_causal=True, enable_gqa=True)
+                self.assertEqual(told.getvalue(), "")
+                self.same(got, wanted)
+                self.same(found, torch.autograd.grad(wanted.sin().sum(), x))
+
+    def test_rows_in_groups(self):
+        """A matrix for each group of rows, as experts have them; a group may have no row."""
+        own = where.find_module("transformers.integrations.moe") and torch.ops.transformers
+        for ends in ((3, 3, 10, 12), (0, 5, 12, 12)):
+            x, w = torch.randn(12, 8, requires_grad=True), torch.randn(4, 8, 6, requires_grad=True)
+            offsets = torch.tensor(ends, dtype=torch.int32)
+
+            def call(x, w, offsets):
+                return own.grouped_mm_fallback(x.sin(), w, offsets).square()
+
+            made = self.check(call, x, w, offsets, dynamic=True)
+            got, wanted = (torch.autograd.grad(f(x, w, offsets).sum(), (x, w)) for f in (made, call))
+            self.same(got, wanted)
+        x, w = torch.randn(12, 16).bfloat16(), torch.randn(4, 16, 8).bfloat16()
+        self.check(lambda x, w, o: torch.nn.functional.grouped_mm(x, w, offs=o), x, w, offsets)
+
     def test_convolutions(self):
         model = torch.nn.Sequential(
             torch.nn.Conv2d(3, 8, 3, padding=1, stride=2),

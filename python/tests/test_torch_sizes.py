@@ -44,6 +44,45 @@ class Case(unittest.TestCase):
 
 
 class Guards(Case):
+    def test_rows_of_a_picture_before_others(self):
+        """The flattened rows of one picture are a part of more; its size is that of another input."""
+
+        def joined(table, x):
+            n = 2 * (x.shape[0] // 8) - 1
+            old = table[:49].reshape(1, 7, 7, -1).permute(0, 3, 1, 2)
+            new = torch.nn.functional.interpolate(old, size=(n, n), mode="bilinear")
+            return torch.cat([new.permute(0, 2, 3, 1).reshape(n * n, -1), table[49:]])
+
+        self.check(joined, *[(torch.randn(52, 4), torch.randn(n, 2)) for n in (32, 40, 16)])
+
+    def test_a_square_that_is_a_number(self):
+        def windows(x):
+            n = x.shape[1] // 8
+            rows = x[:, ::8][:, :n].unsqueeze(2)
+            return (rows.expand(x.shape[0], n, n, x.shape[2]) * 2).view(x.shape[0], 16, x.shape[2])
+
+        self.check(windows, *[(torch.randn(b, 32, c),) for b, c in ((2, 5), (3, 4))])
+
+    def test_attention_of_any_size(self):
+        """Also the number of features, and memory for the largest of all sizes cannot be addressed."""
+        attention = torch.nn.functional.scaled_dot_product_attention
+        for sets in ([(2, 4, 5, 8), (3, 2, 6, 4)], [(2, 3, 4, 16), (5, 2, 9, 8)]):
+            self.check(
+                lambda q, k, v: attention(q, k, v, is_causal=True),
+                *[[torch.randn(s) for _ in range(3)] for s in sets],
+            )
+
+    def test_places_that_count_from_the_end(self):
+        """By a number and by minus a size, before the first element too."""
+
+        def ends(x, y):
+            n = y.shape[0]
+            some = x[:, -n:], x[-n:].sin(), x[:, -n] * 2, x[:, -40:] + 1, x[:, -3:], x[:, -40::2] * 2
+            return *some, x[:, -7:-2] * 3, x[:, 1:7] * 4
+
+        sizes = ((5, 8, 3), (7, 9, 4), (5, 6, 3), (6, 5, 2))
+        self.check(ends, *[(torch.randn(a, b), torch.randn(n)) for a, b, n in sizes])
+
     def test_equal_sizes(self):
         def up_and_across(x):  # the joint of a U-Net
             low = torch.nn.functional.avg_pool2d(x, 4)

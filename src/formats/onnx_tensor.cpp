@@ -198,10 +198,11 @@ std::span<const std::byte> ExternalFiles::read(const Wire& at, const std::string
   auto [known, fresh] = known_.emplace(location, files_.size());
   if (fresh) {
     const fs::path folder = fs::path(model_).parent_path();
-    std::error_code error;
-    const fs::path real = fs::canonical(folder / relative, error);
+    std::error_code missing, error; // a file that is missing is what opening it says
+    const fs::path real = fs::canonical(folder / relative, missing);
     const fs::path root = fs::canonical(folder.empty() ? fs::path(".") : folder, error);
-    if (!error && std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end())
+    if (!missing && !error &&
+        std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end())
       at.refuse(fmt::format("external data at {}, outside of the model's folder", shown));
     auto mapped = MappedFile::open((folder / relative).string());
     if (!mapped) at.refuse(mapped.error());

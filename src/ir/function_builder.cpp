@@ -231,8 +231,8 @@ NodeId FunctionBuilder::reshape(NodeId x, Shape shape) {
   for (size_t k = 1; k <= tail; ++k)
     map[source.size() - k] = axis_symbol(int(shape.size() - k), shape[shape.size() - k]);
   for (size_t d = source.size() - tail; d-- > head;) {
-    bool empty = source[d].is_constant(0);
-    map[d] = empty ? Expr(0) : d == head ? flat : mod(flat, source[d]);
+    const bool empty = source[d].is_constant(0), one = source[d].is_constant(1);
+    map[d] = empty || one ? Expr(0) : d == head ? flat : mod(flat, source[d]);
     if (!empty) flat = floordiv(flat, source[d]);
   }
   return view(x, std::move(shape), map);

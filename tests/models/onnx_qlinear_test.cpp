@@ -29,6 +29,9 @@ protected:
         tensor("ys", f32, {}, raw<float>({float(y_scale)})), tensor("yz", u8, {}, raw<uint8_t>({100}))};
     g_.inputs = {value("a", u8, {2, 3, 4}), value("b", u8, {2, 3, 4})};
   }
+  static std::string pairs() { // kernel_shape = [2]
+    return field(1, std::string_view("kernel_shape")) + field(8, int64_t(2)) + field(20, int64_t(7));
+  }
   double a(int k) const { return (a_[size_t(k)] - 120) * a_scale; }
   double b(int k) const { return (b_[size_t(k)] - 3) * b_scale; }
   void expect(const std::string& op, const std::vector<std::string>& inputs,
@@ -74,6 +77,25 @@ TEST_F(OnnxQuantised, AveragesAndJoinedChannels) {
            return rest < 12 ? a(12 * row + rest) : b(12 * row + rest - 12);
          },
          {integer("axis", 1)});
+}
+
+TEST_F(OnnxQuantised, SoftmaxAveragesAndChoices) {
+  const std::vector<std::string> one{"a", "as", "az", "ys", "yz"};
+  const auto row_sum = [&](int k) {
+    double sum = 0;
+    for (int j = 0; j < 4; ++j) sum += std::exp(a(k / 4 * 4 + j));
+    return sum;
+  };
+  expect("QLinearSoftmax", one, {2, 3, 4}, 24, [&](int k) { return std::exp(a(k)) / row_sum(k); },
+         {integer("opset", 13), integer("axis", -1)});
+  expect("QLinearAveragePool", one, {2, 3, 3}, 18,
+         [&](int k) { return (a(k / 3 * 4 + k % 3) + a(k / 3 * 4 + k % 3 + 1)) / 2; }, {pairs()});
+  expect("QLinearAveragePool", one, {2, 2, 4}, 16, // [batch, size, channels]
+         [&](int k) { return (a(k / 8 * 12 + k % 8) + a(k / 8 * 12 + k % 8 + 4)) / 2; },
+         {pairs(), integer("channels_last", 1)});
+  g_.initializers.push_back(tensor("c", 9, {4}, raw<uint8_t>({1, 0, 0, 1})));
+  expect("QLinearWhere", {"c", "a", "as", "az", "b", "bs", "bz", "ys", "yz"}, {2, 3, 4}, 24,
+         [&](int k) { return k % 4 == 0 || k % 4 == 3 ? a(k) : b(k); });
 }
 
 TEST_F(OnnxQuantised, ProductsWithABias) {

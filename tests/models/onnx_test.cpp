@@ -170,6 +170,29 @@ TEST_F(OnnxModels, ResizedDynamicSizes) {
   EXPECT_THAT(m.output("z").data<float>(), ElementsAre(1, 1, 2, 2, 1, 1, 2, 2));
 }
 
+/// Each node after what it reads, though the file has them in another order, those of bodies too; nodes that
+/// read each other are refused by name.
+TEST_F(OnnxModels, NodesInAnyOrder) {
+  GraphText then, otherwise, g;
+  then.nodes = {node("Neg", {"s"}, {"t"}), node("Add", {"a", "a"}, {"s"})};
+  then.outputs = {value("t", f32, {2})};
+  otherwise.nodes = {node("Identity", {"a"}, {"e"})};
+  otherwise.outputs = {value("e", f32, {2})};
+  g.nodes = {
+      node("Add", {"b", "x"}, {"y"}),
+      node("If", {"c"}, {"b"},
+           {graph_attribute("then_branch", then.text()), graph_attribute("else_branch", otherwise.text())}),
+      node("Mul", {"x", "x"}, {"a"})};
+  g.initializers = {tensor("c", boolean, {}, raw<uint8_t>({1}))};
+  g.inputs = {value("x", f32, {2})};
+  g.outputs = {value("y", f32, {2})};
+  OnnxModel m = load(g);
+  m.input("x").set_dyn({1, 3});
+  EXPECT_THAT(run(m, "y"), ElementsAre(-1, -15));
+  g.nodes[2] = node("Mul", {"y", "x"}, {"a"});
+  EXPECT_THAT(refusal(g), HasSubstr("which nothing before it makes"));
+}
+
 TEST_F(OnnxModels, SortsOfDynamicLengthsAndShapesThatAreReshaped) {
   GraphText g; // all of TopK, and Expand by a shape that went through Reshape
   g.nodes = {node("Shape", {"x"}, {"s"}),

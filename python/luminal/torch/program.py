@@ -230,7 +230,16 @@ class Program:
         with self.lock:  # a graph is for one thread at a time
             return self.run(tensors, values)
 
-    def run(self, tensors: list[T], values: dict[str, int]) -> list[T]:
+    def lower_sizes(self, values: dict[str, int], headroom: int) -> None:
+        """Memory is reserved for the largest sizes of all dimensions together. Where that is more than can be
+        addressed, the program is made anew for some times the sizes that are here."""
+        self.highs = {
+            name: min(high, max(self.symbols[name][0], headroom * values.get(name, 0)))
+            for name, high in self.highs.items()
+        }
+        self.build()
+
+    def run(self, tensors: list[T], values: dict[str, int], headroom: int = 4) -> list[T]:
         if any(values[name] % step for name, step in self.steps.items()):
             self.known = None
             self.build()
@@ -257,9 +266,15 @@ class Program:
         for tensor, place in zip(made, self.places):
             if targets[place] is None:
                 targets[place] = tensor
-        self.runner.run(
-            [values[name] for name in self.dims], addresses, [tensor.data_ptr() for tensor in targets]
-        )
+        try:
+            self.runner.run(
+                [values[name] for name in self.dims], addresses, [tensor.data_ptr() for tensor in targets]
+            )
+        except pl.Error as error:
+            if "cannot allocate" not in str(error) or headroom == 0:
+                raise
+            self.lower_sizes(values, headroom)
+            return self.run(tensors, values, headroom // 4)
         for index, place in enumerate(self.places):
             if targets[place] is not made[index]:  # the same memory, whose axes may have other orders
                 first = self.places.index(place)

@@ -186,6 +186,10 @@ class Known:
             if best == e:
                 continue
             simplest[e] = best
+            if isinstance(e, sympy.Pow) and e.exp.is_Integer and e.exp > 0 and best.is_Integer and best >= 0:
+                root, exact = sympy.integer_nthroot(int(best), int(e.exp))
+                if exact:  # (n // 8)**2 == 16: no size is less than 0
+                    simplest[e.base] = sympy.Integer(root)
             if isinstance(e, FloorDiv) and e.args[0].is_Symbol and e.args[1].is_Integer:
                 whole, step = e.args  # n // 2 == m, and n is even: n == 2 * m
                 if self.steps.get(str(whole), 1) % step == 0 and not best.has(whole):

@@ -61,6 +61,7 @@ nn.interpolate(F, scale_factor=1.5, mode="nearest") | nn.interpolate(F, scale_fa
 nn.interpolate(nn.avg_pool2d(F, 4), scale_factor=2) + nn.max_pool2d(F, 2)
 nn.embedding_bag({9:i5}, {5, 4:f}, {4:i1}, mode="max") | nn.embedding_bag({3, 4:i5}, {5, 6:f}, padding_idx=2)
 nn.scaled_dot_product_attention(F, F, F, is_causal=True)
+F.sum() + nn.scaled_dot_product_attention({2, 4, 3, 5:f}, {2, 2, 5, 5:f}, {2, 2, 5, 5:f}, enable_gqa=True)
 nn.scaled_dot_product_attention(F, F, F, attn_mask={X.shape[-2], X.shape[-2]:b})
 nn.cross_entropy(F, {X.shape[0], *X.shape[2:]:i1}, reduction="none") | nn.mse_loss(F, {*X.shape:f})
 """

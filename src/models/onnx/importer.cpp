@@ -28,30 +28,7 @@ std::string inner_text(const std::string& text) {
   return inner;
 }
 
-void collect_free(const GraphData& graph, std::set<std::string>& free) {
-  std::set<std::string> made;
-  for (const ValueData& input : graph.inputs) made.insert(input.name);
-  for (const TensorData& tensor : graph.initializers) made.insert(tensor.name);
-  const auto read = [&](const std::string& name) {
-    if (!name.empty() && !made.contains(name)) free.insert(name);
-  };
-  for (const NodeData& node : graph.nodes) {
-    for (const std::string& name : node.inputs) read(name);
-    for (const Attribute& attribute : node.attributes)
-      for (const GraphData& inner : attribute.graphs)
-        for (const std::string& name : free_names(inner)) read(name);
-    made.insert(node.outputs.begin(), node.outputs.end());
-  }
-  for (const ValueData& output : graph.outputs) read(output.name);
-}
-
 } // namespace
-
-std::set<std::string> free_names(const GraphData& graph) {
-  std::set<std::string> free;
-  collect_free(graph, free);
-  return free;
-}
 
 Importer::Importer(const ModelData& file, const OnnxOptions& options, std::set<std::string> fixed,
                    SolvedDims& solved, std::source_location where)
@@ -396,8 +373,9 @@ Tensor OnnxModel::output(const std::string& name, std::source_location where) co
 }
 
 OnnxModel load_onnx(const std::string& path, const OnnxOptions& options, std::source_location where) {
-  const auto file = onnx::open_onnx(path);
+  auto file = onnx::open_onnx(path);
   if (!file) throw Error("onnx", file.error(), where);
+  onnx::put_in_order(*file);
   std::set<std::string> fixed;
   onnx::SolvedDims solved;
   for (;;) {

@@ -203,6 +203,11 @@ private:
 std::string dimension_name(const ValueData& input, size_t axis);
 /// Names that a graph reads and does not make itself.
 std::set<std::string> free_names(const GraphData& graph);
+/// Names that a node reads, those of its bodies included.
+std::set<std::string> names_read(const NodeData& node);
+/// Each node after those whose results it reads: ONNX asks for this order, but converters append nodes and
+/// ONNX Runtime sorts them.
+void put_in_order(ModelData& model);
 /// The nodes of a local function in place of its call.
 void call_function(Node& node, const FunctionData& function);
 

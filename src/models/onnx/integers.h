@@ -22,6 +22,11 @@ std::optional<Tensor> quantised_conv(Node& n);
 bool is_integer_type(ElementType type);
 /// round(x / scale) + zero, saturated to the type.
 Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, ElementType type, bool saturate);
+/// x as bytes of a scale and a zero point that its least and largest element give.
+struct DynamicBytes {
+  Tensor x, scale, zero;
+};
+DynamicBytes dynamic_bytes(const Tensor& x);
 /// (x - zero) * scale of three inputs, from `input` on: one scale, and one zero point or none.
 Tensor dequantised(Node& n, size_t input);
 /// The first result, quantised by two inputs from `scale` on: one scale, and one zero point or none.

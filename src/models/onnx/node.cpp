@@ -10,19 +10,11 @@ namespace luminal::onnx {
 
 Node::Node(Importer& importer, Scope& scope, const NodeData& data, int64_t opset)
     : importer_(importer), scope_(scope), data_(data), opset_(opset) {
-  for (const std::string& name : data.inputs) {
-    if (name.empty()) continue;
+  for (const std::string& name : names_read(data)) {
     const Value& value = importer.find(scope, name, title());
     depends_.insert(value.depends.begin(), value.depends.end());
     carried_ |= value.carried;
   }
-  for (const Attribute& attribute : data.attributes)
-    for (const GraphData& graph : attribute.graphs)
-      for (const std::string& name : free_names(graph)) {
-        const Value& value = importer.find(scope, name, title());
-        depends_.insert(value.depends.begin(), value.depends.end());
-        carried_ |= value.carried;
-      }
 }
 
 std::string Node::title() const {
@@ -249,7 +241,7 @@ Tensor number_tensor(Graph& graph, double value, DType type) { return graph.cons
 
 Tensor along(const Tensor& values, int axis, int rank) {
   Dims shape(size_t(rank), Dim(1));
-  shape[size_t(axis)] = values.size(0);
+  shape[size_t(axis)] = values.dim(0);
   return values.reshape(shape);
 }
 

@@ -27,11 +27,11 @@ Tensor list_tensor(Node& n, const std::vector<int64_t>& list, Dims shape) {
 }
 /// Places along each axis of elements of an index tensor [.., k] that counts from the end, too.
 Tensor nd_places(Node& n, const Tensor& index, const Tensor& x, int skip) {
-  const auto shape = n.extents(index);
-  if (shape.empty() || skip + int(shape.back()) > x.rank())
+  if (index.rank() > 0 && !index.dim(-1).is_constant()) n.extents(index);
+  const int64_t k = index.rank() == 0 ? 0 : index.dim(-1).value();
+  if (index.rank() == 0 || skip + int(k) > x.rank())
     n.refuse(fmt::format("has indices {} for {}: they name more axes than there are",
                          luminal::to_string(index.shape()), luminal::to_string(x.shape())));
-  const int64_t k = shape.back();
   std::vector<Tensor> parts;
   for (int64_t d = 0; d < k; d++) parts.push_back(places(index.slice(-1, d, d + 1), x.dim(skip + int(d))));
   return concat(parts, -1);

@@ -281,8 +281,8 @@ void MaxPool(Node& n) {
   }
   n.out(1, place);
 }
-void AveragePool(Node& n) {
-  const Tensor x = n.in(0);
+namespace {
+Tensor averages(Node& n, const Tensor& x) {
   const auto kernel = n.integers("kernel_shape");
   const size_t axes = kernel.size();
   const Windows w = windows_of(n, x, axes, kernel);
@@ -311,7 +311,20 @@ void AveragePool(Node& n) {
     });
     y = y / along(counts.cast(x.dtype() == DType::f64 ? DType::f64 : DType::f32), int(d) + 2, x.rank());
   }
-  n.out((y / whole).cast(x.dtype()));
+  return y / whole;
+}
+} // namespace
+void AveragePool(Node& n) { n.out(averages(n, n.in(0)).cast(n.in(0).dtype())); }
+void QLinearAveragePool(Node& n) {
+  Tensor x = dequantised(n, 0);
+  if (!n.integer("channels_last", 0)) return out_quantised(n, averages(n, x), 3);
+  if (x.rank() < 3)
+    n.refuse(fmt::format("has an input {}: batch, sizes and channels are expected",
+                         luminal::to_string(x.shape())));
+  std::vector<int> first{0, x.rank() - 1}, last_again{0};
+  for (int d = 1; d + 1 < x.rank(); d++) first.push_back(d), last_again.push_back(d + 1);
+  last_again.push_back(1);
+  out_quantised(n, averages(n, x.permute(first)).permute(last_again), 3);
 }
 void LpPool(Node& n) {
   const Tensor x = n.in(0);

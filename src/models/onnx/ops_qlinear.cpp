@@ -31,6 +31,7 @@ void QLinearConcat(Node& n) { // the result's scale and zero point first
              "expected");
   out_quantised(n, concat(parts, int(n.integer("axis"))), 0);
 }
+void QLinearWhere(Node& n) { out_quantised(n, select(n.in(0), dequantised(n, 1), dequantised(n, 4)), 7); }
 void QGemm(Node& n) { // a, scale, zero, b, scale, zero, bias in i32, then the result's
   const Tensor b = n.in(3);
   Numbers left = numbers_of(n, 0, 2), right = numbers_of(n, 3, 5);

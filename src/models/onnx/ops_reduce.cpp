@@ -1,5 +1,6 @@
 // models/onnx/ops_reduce.cpp -- reductions, softmax and its kin, running sums, order.
 #include "luminal/random.h"
+#include "models/onnx/integers.h"
 #include "models/onnx/operators.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -31,8 +32,8 @@ void reduce(Node& n, int64_t axes_input_since, Reduction how) {
 Tensor wide(const Tensor& x) { return is_float_type(x.dtype()) ? x : x.cast(DType::f64); }
 
 /// Until opset 12 these flattened everything from the axis on into one.
-Tensor over_axis(Node& n, const Tensor& x, Tensor (*how)(const Tensor&, int)) {
-  if (n.opset() >= 13) return how(x, axis_in(n, n.integer("axis", -1), x.rank()));
+Tensor over_axis(Node& n, const Tensor& x, Tensor (*how)(const Tensor&, int), int64_t opset) {
+  if (opset >= 13) return how(x, axis_in(n, n.integer("axis", -1), x.rank()));
   const int axis = axis_in(n, n.integer("axis", 1), x.rank());
   Dim outer = 1, inner = 1;
   for (int d = 0; d < x.rank(); d++) (d < axis ? outer : inner) = (d < axis ? outer : inner) * x.dim(d);
@@ -92,20 +93,27 @@ void ReduceLogSumExp(Node& n) {
 void ArgMax(Node& n) { arg(n, true); }
 void ArgMin(Node& n) { arg(n, false); }
 void Softmax(Node& n) {
-  n.out(over_axis(n, n.in(0), [](const Tensor& x, int axis) { return x.softmax(axis); }));
+  n.out(over_axis(n, n.in(0), [](const Tensor& x, int axis) { return x.softmax(axis); }, n.opset()));
+}
+void QLinearSoftmax(Node& n) { // its node says of which opset its axis is
+  const auto softmax = [](const Tensor& x, int axis) { return x.softmax(axis); };
+  out_quantised(n, over_axis(n, dequantised(n, 0), softmax, n.integer("opset")), 3);
 }
 void LogSoftmax(Node& n) {
-  n.out(over_axis(n, n.in(0), [](const Tensor& x, int axis) { return x.log_softmax(axis); }));
+  n.out(over_axis(n, n.in(0), [](const Tensor& x, int axis) { return x.log_softmax(axis); }, n.opset()));
 }
 void Hardmax(Node& n) {
-  n.out(over_axis(n, n.in(0), [](const Tensor& x, int axis) {
-    const Tensor best = x.argmax(axis, true);
-    Dims shape(size_t(x.rank()), Dim(1));
-    shape[size_t(axis)] = x.dim(axis);
-    Graph g(x.graph());
-    const Tensor place = g.iota(shape, [&](const Dims& i) { return i[size_t(axis)]; });
-    return equal(place, best).cast(x.dtype());
-  }));
+  n.out(over_axis(
+      n, n.in(0),
+      [](const Tensor& x, int axis) {
+        const Tensor best = x.argmax(axis, true);
+        Dims shape(size_t(x.rank()), Dim(1));
+        shape[size_t(axis)] = x.dim(axis);
+        Graph g(x.graph());
+        const Tensor place = g.iota(shape, [&](const Dims& i) { return i[size_t(axis)]; });
+        return equal(place, best).cast(x.dtype());
+      },
+      n.opset()));
 }
 void CumSum(Node& n) { n.out(running(n, cumsum)); }
 void CumProd(Node& n) { n.out(running(n, cumprod)); }

@@ -1,5 +1,6 @@
 // models/onnx/ops_rnn.cpp -- RNN, GRU and LSTM: a loop over time for each direction.
 #include "luminal/random.h"
+#include "models/onnx/integers.h"
 #include "models/onnx/operators.h"
 #include <fmt/ranges.h>
 
@@ -123,10 +124,17 @@ void run(const Sequence& s, size_t states, const std::vector<size_t>& initial,
   n.out(0, s.batch_first ? y.permute({2, 0, 1, 3}) : y);
   for (size_t i = 0; i < states; i++) n.out(i + 1, stack(last[i], s.batch_first ? 1 : 0));
 }
+/// x rounded to the bytes that its least and largest element give.
+Tensor as_dynamic_bytes(const Tensor& x) {
+  const DynamicBytes y = dynamic_bytes(x);
+  return (y.x.cast(DType::f32) - y.zero.cast(DType::f32)) * y.scale;
+}
 /// x W^T + bias for all steps at once.
-Tensor input_gates(const Sequence& s, int64_t d, bool with_recurrent_bias, int64_t gates) {
+Tensor input_gates(const Sequence& s, int64_t d, bool with_recurrent_bias, int64_t gates,
+                   const Tensor& transposed = {}) {
   Node& n = s.n;
-  Tensor y = s.x.matmul(n.in(1).select(0, d).t());
+  Tensor y =
+      transposed.defined() ? as_dynamic_bytes(s.x).matmul(transposed) : s.x.matmul(n.in(1).select(0, d).t());
   if (!n.has(3)) return y;
   const Tensor bias = n.in(3).select(0, d);
   y = y + bias.slice(0, 0, gates * s.hidden);
@@ -176,22 +184,33 @@ void GRU(Node& n) {
         };
       });
 }
-void LSTM(Node& n) {
-  const Sequence s = sequence_of(n);
+namespace {
+/// `bytes`: weights of bytes, [directions, in, gates], with scales and zero points behind the other inputs;
+/// inputs and states are rounded to bytes before each product.
+void lstm(Node& n, bool bytes) {
+  Sequence s = sequence_of(n);
+  if (bytes) s.hidden = n.integer("hidden_size", n.extents(n.in(2)).at(1));
   const int64_t h = s.hidden;
+  const auto weight = [&](size_t i, size_t scale, int64_t d) { // [in, gates]
+    if (!bytes) return n.in(i).select(0, d).t();
+    Tensor w = n.in(i).select(0, d).cast(DType::f32);
+    if (n.has(scale + 1)) w = w - n.in(scale + 1).select(0, d).cast(DType::f32);
+    return w * n.in(scale).select(0, d);
+  };
   const bool coupled = n.integer("input_forget", 0) != 0;
   const auto f = activations(n, {"Sigmoid", "Tanh", "Tanh"}, size_t(s.directions));
   run(
-      s, 2, {5, 6}, [&](int64_t d) { return input_gates(s, d, true, 4); },
+      s, 2, {5, 6}, [&](int64_t d) { return input_gates(s, d, true, 4, bytes ? weight(1, 8, d) : Tensor()); },
       [&](int64_t d) {
-        std::vector<Tensor> list{n.in(2).select(0, d)};
+        std::vector<Tensor> list{weight(2, 10, d)};
         if (n.has(7)) list.push_back(n.in(7).select(0, d));
         return list;
       },
       [&](int64_t d) {
         return [&, d](const Tensor& x, const std::vector<Tensor>& state, const std::vector<Tensor>& w) {
           const auto &gate = f[size_t(3 * d)], &fresh = f[size_t(3 * d + 1)], &result = f[size_t(3 * d + 2)];
-          const Tensor all = x + state[0].matmul(w[0].t()), &c = state[1]; // input, output, forget, cell
+          const Tensor all = x + (bytes ? as_dynamic_bytes(state[0]) : state[0]).matmul(w[0]),
+                       &c = state[1]; // input, output, forget, cell
           const auto peep = [&](int64_t i, const Tensor& cell) {
             const Tensor g = part(all, i < 3 ? i : i, h);
             return n.has(7) ? g + w[1].slice(0, i * h, (i + 1) * h) * cell : g;
@@ -204,5 +223,8 @@ void LSTM(Node& n) {
         };
       });
 }
+} // namespace
+void LSTM(Node& n) { lstm(n, false); }
+void DynamicQuantizeLSTM(Node& n) { lstm(n, true); }
 
 } // namespace luminal::onnx::ops

@@ -1,4 +1,5 @@
 // models/onnx/quantised.cpp -- from numbers to integers with a scale and a zero point, and back.
+#include "luminal/random.h"
 #include "models/onnx/integers.h"
 #include "models/onnx/operators.h"
 
@@ -42,6 +43,14 @@ Tensor dequantised(Node& n, size_t input) {
   if (!n.has(input + 2)) return x.cast(DType::f32) * scale;
   const Tensor zero = n.in(input + 2).reshape({});
   return (x.cast(DType::i32) - zero.cast(DType::i32)).cast(DType::f32) * scale;
+}
+
+DynamicBytes dynamic_bytes(const Tensor& x) {
+  const Tensor low = minimum(x.min(), 0.0), high = maximum(x.max(), 0.0);
+  const Tensor scale = (high - low) / 255.0;
+  const Tensor safe = select(equal(scale, 0), ones_like(scale), scale);
+  const Tensor zero = clip((-low / safe).round(), 0, 255);
+  return {clip((x / safe).round() + zero, 0, 255).cast(DType::u8), scale, zero.cast(DType::u8)};
 }
 
 void out_quantised(Node& n, const Tensor& value, size_t scale) {

@@ -55,22 +55,35 @@ def t(c: C, x: T) -> T:
     return x.transpose(0, 1) if x.ndim == 2 else x
 
 
-def start_of(c: C, start: T, extent: T) -> T:
-    """Where a slice begins: negative numbers count from the end, and all are cut to the axis."""
-    if start is None:
+def start_of(c: C, start: T, extent: T, count: T = None, step: T = 1) -> T:
+    """Where a slice of so many elements begins: negative numbers count from the end, and all are cut to the
+    axis."""
+    if start is None or (step == 1 and count == extent):
         return 0
-    if isinstance(start, int) and start < 0:
-        start = start + extent
-    if isinstance(start, int) and isinstance(extent, int):
-        return min(max(start, 0), extent)
-    return start
+    first = from_the_front(start, extent)
+    if isinstance(first, int) and isinstance(extent, int):
+        return min(max(first, 0), extent)
+    if isinstance(first, int) or first.low is not None and first.low >= 0:
+        return first
+    if step == 1 and isinstance(start, int) and count == -start:
+        return first  # as many elements as are asked for: nothing was cut
+    return pl.Dim.max(first, 0)
+
+
+def from_the_front(index: T, extent: T) -> T:
+    """A negative index counts from the end, be it a number or minus a size."""
+    highest = index if isinstance(index, int) else index.high
+    return index + extent if highest is not None and highest < 0 else index
 
 
 @operator("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def slice_(c: C, x: T, dim: int = 0, start: T = None, end: T = None, step: int = 1) -> T:
     axis = axis_of(dim, x.ndim)
     count = c.shape[axis]
-    start = start_of(c, start, x.shape[axis])
+    extent = x.shape[axis]
+    if step == 1 and count == extent:  # also where a start before the first element is cut
+        return x
+    start = start_of(c, start, extent, count, step)
     if isinstance(count, int) and count == 0:
         return x.narrow(axis, 0, 0)
     return (
@@ -83,8 +96,7 @@ def slice_(c: C, x: T, dim: int = 0, start: T = None, end: T = None, step: int =
 @operator("aten.select.int", "aten.select_copy.int")
 def select(c: C, x: T, dim: int, index: T) -> T:
     axis = axis_of(dim, x.ndim)
-    if isinstance(index, int) and index < 0:
-        index = index + x.shape[axis]
+    index = from_the_front(index, x.shape[axis])
     shape = list(x.shape)
     del shape[axis]
     return x.narrow(axis, index, 1).reshape(*shape) if shape else x.narrow(axis, index, 1).reshape(())
@@ -92,7 +104,8 @@ def select(c: C, x: T, dim: int, index: T) -> T:
 
 @operator("aten.narrow")
 def narrow(c: C, x: T, dim: int, start: T, length: T) -> T:
-    return x.narrow(axis_of(dim, x.ndim), start_of(c, start, x.shape[axis_of(dim, x.ndim)]), length)
+    axis = axis_of(dim, x.ndim)
+    return x.narrow(axis, start_of(c, start, x.shape[axis], length), length)
 
 
 def parts(c: C, x: T, dim: int) -> tuple[T, ...]:
@@ -251,9 +264,9 @@ def slice_scatter(
     """Elements of the slice come from `source`, which is spread out and padded; the others from x."""
     axis = axis_of(dim, x.ndim)
     extent = x.shape[axis]
-    first = start_of(c, start, extent)
     if count is None:
         count = source.shape[axis]
+    first = start_of(c, start, extent, count, step)
     if isinstance(count, int) and count == 0:
         return x
     source = c.tensor(source, c.dtype)

@@ -56,6 +56,44 @@ def linear(c: C, x: T, weight: T, bias: T = None) -> T:
     return pl.linear(x, weight) if bias is None else pl.linear(x, weight, bias)
 
 
+# ---- rows in groups, a matrix for each: the experts of transformers ----
+def groups_of(c: C, rows: T, ends: T) -> T:
+    """For each row the group whose rows end behind it; the number of groups behind the last one."""
+    behind = c.graph.arange(rows).reshape(rows, 1) >= c.tensor(ends, "i64").reshape(1, -1)
+    return pl.sum(c.tensor(behind, "i64"), axis=1)
+
+
+def times_own_matrix(c: C, rows: T, matrices: T, ends: T) -> T:
+    """[rows, in] and [groups, in, out] -> [rows, out]; behind the last group 0."""
+    count = matrices.shape[0]
+    group = groups_of(c, rows.shape[0], ends)
+    own = matrices.index_select(0, pl.minimum(group, c.tensor(count - 1, "i64")))
+    made = pl.matmul(rows.unsqueeze(1), own).squeeze(1)
+    return pl.where((group < count).unsqueeze(1), made, c.tensor(0.0, word(made)))
+
+
+@operator("transformers.grouped_mm_fallback")
+def grouped_mm(c: C, rows: T, matrices: T, ends: T) -> T:
+    return times_own_matrix(c, rows, matrices, ends)
+
+
+@operator("aten._grouped_mm")
+def grouped_mm_of_rows(c: C, a: T, b: T, offs: T = None, bias: T = None, out_dtype: T = None) -> T:
+    if a.ndim != 2 or b.ndim != 3 or offs is None or bias is not None:
+        raise Unsupported("groups of another axis than rows")
+    return times_own_matrix(c, a, b, offs)
+
+
+@operator("transformers.grouped_mm_fallback_backward")
+def grouped_mm_backward(c: C, rows: T, matrices: T, ends: T, gradient: T) -> T:
+    count = matrices.shape[0]
+    group = groups_of(c, rows.shape[0], ends)
+    belongs = group.unsqueeze(0) == c.graph.arange(count).unsqueeze(1)  # [groups, rows]
+    own = pl.where(belongs.unsqueeze(2), rows.unsqueeze(0), c.tensor(0.0, word(rows)))
+    of_matrices = pl.matmul(own.transpose(1, 2), gradient.unsqueeze(0))
+    return times_own_matrix(c, gradient, matrices.transpose(1, 2), ends), of_matrices
+
+
 # ---- convolution ----
 def convolve(
     x: T,
@@ -152,12 +190,44 @@ def convolution_backward(
 
 
 # ---- attention: what PyTorch's operator for processors gives, and its gradient ----
+def with_keys(value: T, key: T) -> T:
+    """The values of the keys: as many, which PyTorch does not say where these sizes change."""
+    return value if value.shape[2] == key.shape[2] else value.narrow(2, 0, key.shape[2])
+
+
+def for_each_head(x: T, query: T) -> T:
+    """Keys or values [batch, heads, length, features] for each head of the queries: heads in a row share
+    them where these are fewer."""
+    batch, heads, *rest = x.shape
+    if heads == query.shape[1]:
+        return x
+    group = query.shape[1] // heads
+    x = x.unsqueeze(2).expand(batch, heads, group, *rest).reshape(batch, heads * group, *rest)
+    return x.narrow(1, 0, query.shape[1])  # a multiple: PyTorch has checked it
+
+
+def of_shared_heads(gradient: T, x: T) -> T:
+    """The gradient of keys or values from that for each head of the queries."""
+    heads = x.shape[1]
+    if heads == gradient.shape[1]:
+        return gradient
+    batch, _, *rest = gradient.shape
+    group = gradient.shape[1] // heads
+    return pl.sum(gradient.narrow(1, 0, heads * group).reshape(batch, heads, group, *rest), axis=2)
+
+
+def scale_of(c: C, query: T, scale: T, wide: str) -> T:
+    """What scores are multiplied with: one over the root of the number of features, where it is not given."""
+    if scale is not None:
+        return c.tensor(float(scale), wide)
+    width = query.shape[-1]
+    return c.tensor(1 / math.sqrt(width), wide) if isinstance(width, int) else pl.rsqrt(c.tensor(width, wide))
+
+
 def scores(c: C, query: T, key: T, mask: T, causal: bool, scale: T) -> T:
     wide = "f64" if word(query) == "f64" else "f32"
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    found = pl.matmul(c.tensor(query, wide), c.tensor(key, wide).transpose(-2, -1)) * c.tensor(
-        float(scale), wide
-    )
+    found = pl.matmul(c.tensor(query, wide), c.tensor(key, wide).transpose(-2, -1))
+    found = found * scale_of(c, query, scale, wide)
     if mask is not None:
         if word(mask) == "bool":
             found = pl.where(mask, found, c.tensor(-math.inf, wide))
@@ -184,6 +254,7 @@ def attention(
 ) -> T:
     if dropout_p:
         raise Unsupported("dropout of attention")
+    key, value = for_each_head(key, query), for_each_head(with_keys(value, key), query)
     found = scores(c, query, key, attn_mask, is_causal, scale)
     wide = word(found)
     sums = pl.logsumexp(found, axis=-1)
@@ -210,6 +281,8 @@ def attention_backward(
     attn_mask: T = None,
     scale: T = None,
 ) -> T:
+    keys, values = key, value
+    key, value = for_each_head(key, query), for_each_head(with_keys(value, key), query)
     found = scores(c, query, key, attn_mask, is_causal, scale)
     wide = word(found)
     gradient, out, query, key, value = (c.tensor(x, wide) for x in (gradient, out, query, key, value))
@@ -217,11 +290,10 @@ def attention_backward(
     weights = pl.exp(found - logsumexp.unsqueeze(-1))
     of_value = pl.matmul(weights.transpose(-2, -1), gradient)
     statistic = pl.sum(gradient * out, axis=-1, keepdims=True)
-    factor = float(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    of_scores = (
-        weights * (pl.matmul(gradient, value.transpose(-2, -1)) - statistic) * c.tensor(factor, wide)
-    )
-    return pl.matmul(of_scores, key), pl.matmul(of_scores.transpose(-2, -1), query), of_value
+    of_scores = weights * (pl.matmul(gradient, value.transpose(-2, -1)) - statistic)
+    of_scores = of_scores * scale_of(c, query, scale, wide)
+    of_key = pl.matmul(of_scores.transpose(-2, -1), query)
+    return pl.matmul(of_scores, key), of_shared_heads(of_key, keys), of_shared_heads(of_value, values)
 
 
 @operator("aten._cdist_forward")
