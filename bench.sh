@@ -136,7 +136,8 @@ if [ "$name" = serve ]; then
   luminal_build release luminal
   exec "$LUMINAL_PEERS_PYTHON" "$luminal_root/bench/serve.py" "$@"
 fi
-if [ "$name" = kernelbench ] || [ "$name" = models ] || [ "$name" = flex ]; then # in Python, in the peers' environment
+# In Python, in the peers' environment.
+if [ "$name" = kernelbench ] || [ "$name" = models ] || [ "$name" = flex ]; then
   luminal_python_env release
   luminal_build release luminal_core
   export PYTHONPATH="$luminal_root/build/python/package"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # bench/flex.py -- variants of attention, each written out as its formula, beside PyTorch's flex_attention.
 #
-#   ./bench.sh flex [--only NAME,..] [--lengths 1024,4096] [--threads 2,1] [--dtype f32|bf16] [--budget SECONDS]
-#   [--rounds N] [--seconds S] [--json FILE] [--no-flex]
+#   ./bench.sh flex [--only NAME,..] [--lengths 1024,4096] [--threads 2,1] [--dtype f32|bf16]
+#   [--budget SECONDS] [--rounds N] [--seconds S] [--processor-time] [--json FILE] [--no-flex]
 #
-# "ours" is the formula as a graph of the module, "torch" the same formula of PyTorch through torch.compile with
-# our back end, "eager" the formula as PyTorch runs it, "flex" flex_attention compiled by PyTorch (a mask as a
-# block mask, made beforehand). All run by turns; the time is the least of all, of the whole process with
-# --processor-time. "values" is the memory of values that ours stores between its kernels, at its peak.
+# "ours" is the formula as a graph of the module, "torch" the same formula of PyTorch through torch.compile
+# with our back end, "eager" the formula as PyTorch runs it, "flex" flex_attention compiled by PyTorch (a
+# mask as a block mask, made beforehand). All run by turns; the time is the least of all, with
+# --processor-time that of the process. "values" is the memory of values between kernels, at its peak.
 import argparse
 import collections
 import json
@@ -236,7 +236,8 @@ def main():
                     if peer in ms:
                         list_.append(ms[peer] / ms["ours"])
                         text += f"; {list_[-1]:.2f} x {peer}"
-                print(f"{name} {length} t{threads}: {text}; values {row['values'] / 2**20:.2f} MiB", flush=True)
+                text += f"; values {row['values'] / 2**20:.2f} MiB"
+                print(f"{name} {length} t{threads}: {text}", flush=True)
                 if arguments.json:
                     arguments.json.write_text(json.dumps(rows, indent=1))
     for peer, list_ in ratios.items():

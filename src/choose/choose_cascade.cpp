@@ -7,6 +7,7 @@
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
+#include "schedule/lower.h"
 #include <algorithm>
 #include <set>
 
@@ -225,7 +226,7 @@ bool DefaultScheduler::cascade_tiles() {
   if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
   const auto axis_name = [&](AxisId a) { return axis_at(a).name; };
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
-  const bool domain = !stage(t->stage).domain.is_constant(1);
+  const bool domain = ends_along(stage(t->stage).domain, axis_at(t->reduced).symbol);
   const auto [vectors, rows, block] = tuple_tile(*t);
   const auto copies = copies_for(*t);
   copies_first(*t, copies);

@@ -469,13 +469,6 @@ DefaultScheduler::ProductLoops DefaultScheduler::split_product(StageId& s, Produ
   return l;
 }
 
-void DefaultScheduler::order_loops(const std::string& stage_name,
-                                   std::initializer_list<std::vector<std::string>> loops) {
-  std::vector<std::string> words{stage_name};
-  for (const auto& some : loops) words.insert(words.end(), some.begin(), some.end());
-  add(DirectiveKind::order, words);
-}
-
 /// The copy's loops and layout, and the product's around it.
 void DefaultScheduler::pack_product(StageId s, const Product& p, const ProductBlocks& b,
                                     const ProductLoops& l, const std::vector<std::string>& common) {

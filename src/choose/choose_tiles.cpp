@@ -484,4 +484,11 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(StageId s, const std::strin
   return tile;
 }
 
+void DefaultScheduler::order_loops(const std::string& stage_name,
+                                   std::initializer_list<std::vector<std::string>> loops) {
+  std::vector<std::string> words{stage_name};
+  for (const auto& some : loops) words.insert(words.end(), some.begin(), some.end());
+  add(DirectiveKind::order, words);
+}
+
 } // namespace luminal::kernel

@@ -5,6 +5,7 @@
 #include "cone/formula.h"
 #include "cone/result_conditions.h"
 #include "expr/share.h"
+#include "schedule/versions.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

@@ -38,9 +38,8 @@ Result<void> inline_called(PlanState& state, FunctionPlan& f);
 Result<void> expand_all_sorts(PlanState& state, FunctionPlan& f);
 Result<void> empty_all_views(PlanState& state, FunctionPlan& f);
 Result<void> split_all_tuples(PlanState& state, FunctionPlan& f);
-// image_sums.cpp
+// image_sums.cpp, seams.cpp
 Result<void> exchange_windows(PlanState& state, FunctionPlan& f);
-// seams.cpp
 Result<void> part_folds(PlanState& state, FunctionPlan& f);
 // region_search.cpp
 Result<void> search_regions(PlanState& state, FunctionPlan& f);

@@ -42,7 +42,8 @@ constexpr size_t most_plans = 4;
 constexpr double hopeless = 1.5;
 /// Candidates that all climbs of a region cost.
 constexpr uint64_t most_candidates = 4000;
-/// Estimates as near as this do not say which is faster: of these plans one that stores less than half is taken.
+/// Estimates as near as this do not say which is faster: of these plans one that stores less than
+/// half is taken.
 constexpr double as_good = 1.02;
 /// Microseconds of one core, about: of a row of the e-graph, of a candidate's cost, of a plan's estimate.
 constexpr uint64_t work_of_row = 10, work_of_candidate = 4, work_of_judged = 12000;

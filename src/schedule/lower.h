@@ -20,5 +20,8 @@ Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOpti
 /// Do the loops that stages share and the places of their values fit together? `lower` asks that first: it
 /// takes a tenth of its time, and what passes can almost always be lowered.
 Result<bool> arranges(const Cone& cone, const Schedule& schedule, const LowerOptions& options = {});
+/// Does a condition over the axes hold between ends along the axis, for what the other axes are? Then
+/// `predicate_split` and `predicate_bound` have an effect.
+bool ends_along(Expr condition, Expr axis); // lower_bounds.cpp
 
 } // namespace luminal::kernel

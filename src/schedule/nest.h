@@ -122,20 +122,6 @@ void apply(Nests& nests, const Directive& directive);
 /// All directives, in order; the failure names the directive.
 Nests apply(const Cone& cone, const Schedule& schedule);
 
-// ---- versions for different sizes (versions.cpp) ----
-struct Version {
-  Expr condition; // over dimension symbols; of the first one 1
-  Schedule schedule;
-};
-/// Cut at each `from`; those before one that always holds are left out, and those that never hold.
-std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule);
-/// One kernel that does what `next` does where the condition holds, and what `kernel` does
-/// elsewhere.
-Kernel with_version(Kernel kernel, Expr condition, Kernel next);
-
-/// Does a condition over the axes hold between ends along the axis, for what the other axes are? Then
-/// `predicate_split` and `predicate_bound` have an effect.
-bool ends_along(Expr condition, Expr axis); // lower_bounds.cpp
 /// The axis that an index expression is, alone.
 AxisId plain_axis(const Cone& cone, Expr e);
 

@@ -53,12 +53,11 @@
 //   unit_of_values STAGE DESCRIPTOR COPY [COPY]
 //                                       the same, but a COPY holds the value that an operand reads,
 //                                       each element once: windows of it are read from there
-//   matrix STAGE COPY SIZE              the operand along which the results of a sum of products are
-//                                       contiguous is copied first, a row for each point of the sum, a
-//                                       column for each place of the results that it alone varies with.
-//                                       The sum goes over COPY.k in the order in which the other operand
-//                                       lies, its results along COPY.n, which zeros fill up to a multiple
-//                                       of SIZE. Before all splits
+//   matrix STAGE COPY SIZE              copies the operand along which the results of a sum of products are
+//                                       contiguous: a row for each point of the sum, a column for each
+//                                       place of the results that it alone varies with. The sum goes over
+//                                       COPY.k in the order of the other operand, its results along COPY.n,
+//                                       filled up to a multiple of SIZE by zeros. Before all splits
 //   serial POINTS [WORKERS]             a launch of at most POINTS points runs on at most WORKERS
 //                                       workers, or on one; of several such directives the least number
 //                                       of workers counts

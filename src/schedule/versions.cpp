@@ -1,5 +1,6 @@
 // schedule/versions.cpp -- a schedule becomes a kernel: several schedules of one cone in one, where
 // which of them runs is told by the sizes of a launch.
+#include "schedule/versions.h"
 #include "base/check.h"
 #include "base/contains.h"
 #include "loop/renumber.h"
