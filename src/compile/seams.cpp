@@ -12,7 +12,7 @@
 namespace luminal::compile {
 namespace {
 
-constexpr size_t most_parts = 8;
+constexpr size_t most_parts = 8, most_nodes = 256; // of a fold's parts, of what lies before it
 
 /// A condition that holds for the indices below `at`, or for the others.
 struct Seam {
@@ -49,7 +49,8 @@ template <class Nodes> std::optional<Seam> chosen_by(const Nodes& nodes, const N
 template <class Nodes> std::vector<Expr> seams(const Nodes& nodes, NodeId body, size_t axis) {
   std::vector<Expr> found;
   std::set<NodeId> seen{body};
-  for (std::vector<NodeId> open{body}; !open.empty() && seen.size() < 256;) {
+  for (std::vector<NodeId> open{body}; !open.empty();) {
+    if (seen.size() > most_nodes) return {};
     const Node& node = nodes[open.back()];
     open.pop_back();
     if (!is_elementwise(node)) continue;
@@ -93,28 +94,30 @@ public:
   }
 
 private:
-  /// Does the part lie on the side for which the seam's condition holds? Seams are where parts end.
-  bool holds(const Seam& seam) const {
-    const bool before = prove(le(begin_ + extent_, seam.at)) == Truth::yes;
-    return before == seam.below;
+  /// Does the seam's condition hold in all of the part, or nowhere in it? Nothing where it changes there.
+  std::optional<bool> holds(const Seam& seam) const {
+    if (prove(le(begin_ + extent_, seam.at)) == Truth::yes) return seam.below;
+    if (prove(le(seam.at, begin_)) == Truth::yes) return !seam.below;
+    return {};
   }
   NodeId make(NodeId id) {
     Node node = r_[id]; // what is put down moves the others
     if (is_elementwise(node)) {
-      if (const auto seam = chosen_by(r_, node, axis_)) return of(node.inputs[holds(*seam) ? 1 : 2]);
+      if (const auto seam = chosen_by(r_, node, axis_))
+        if (const auto first = holds(*seam)) return of(node.inputs[*first ? 1 : 2]);
       for (NodeId& input : node.inputs) input = of(input);
       node.types[0].shape[axis_] = extent_;
       node.name.clear();
       return r_.put(std::move(node));
     }
     const Shape whole = node.type().shape;
-    if (auto* view = std::get_if<ViewAttr>(&node.attr); view && !view->predicate.is_constant(1)) {
+    if (auto* view = std::get_if<ViewAttr>(&node.attr); view && view->holes.empty()) {
       const auto seam = seam_of(view->predicate, whole, axis_);
-      if (seam && holds(*seam) && view->holes.empty()) {
+      if (seam && holds(*seam) == true) { // the view without its condition is read inside of it alone
         view->predicate = 1;
         view->fill = 0;
-        const NodeId inside = r_.put(std::move(node));
-        return slice(inside, whole);
+        const NodeId bare = r_.put(std::move(node)), part = slice(bare, whole);
+        if (std::ranges::find(r_[part].inputs, bare) == r_[part].inputs.end()) return part;
       }
     }
     return slice(id, whole);

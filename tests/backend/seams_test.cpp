@@ -13,6 +13,7 @@ struct Joined {
   std::vector<int64_t> parts; ///< extents; 0: the symbol n
   int64_t rows = 3;
   bool first = false; ///< along the first axis
+  int64_t hidden = 0; ///< elements at the beginning of the last part in whose place are zeros
   std::string fold = "sum", dtype = "f32", map = "exp";
 };
 
@@ -36,8 +37,10 @@ std::string text_of(const Joined& s) {
   std::string begin = "0", joined = "x0";
   for (size_t p = 0; p < s.parts.size(); p++) {
     const std::string end = p ? fmt::format("{} + {}", begin, extent(s.parts[p])) : extent(s.parts[p]);
+    const std::string shown =
+        p + 1 == s.parts.size() && s.hidden ? fmt::format("{} + {}", begin, s.hidden) : begin;
     body += fmt::format("  %w{0} = view %x{0} {1} -> {2} where j >= {3} and j < {4} fill 0\n", p,
-                        shape(length), index(fmt::format("j - ({})", begin)), begin, end);
+                        shape(length), index(fmt::format("j - ({})", begin)), shown, end);
     if (p) {
       body += fmt::format("  %c{0} = iota bool {1} -> j < {2}\n  %s{0} = select %c{0}, %{3}, %w{0}\n", p,
                           shape(length), begin, joined);
@@ -101,6 +104,7 @@ Joined drawn(unsigned seed) {
   for (int64_t p = 0; p < parts; p++) s.parts.push_back(pick(1, pick(0, 3) ? 20 : 90));
   if (parts == 2 && pick(0, 2) == 0) s.parts[size_t(pick(0, 1))] = 0;
   s.rows = pick(1, 20), s.first = pick(0, 1);
+  if (s.parts.back() > 2 && pick(0, 1)) s.hidden = pick(1, s.parts.back() - 1);
   s.fold = std::array{"sum", "max", "min", "prod"}[size_t(pick(0, 3))];
   s.dtype = std::array{"f32", "f64", "bf16"}[size_t(pick(0, 2))];
   s.map = s.fold == "prod" ? "neg" : std::array{"exp", "neg", "abs"}[size_t(pick(0, 2))];
