@@ -184,13 +184,8 @@ def row_of(torch, name, length, threads, dtype, arguments):
         "ms": {of: 1e3 * seconds for of, seconds in times.items()},
         "apart": apart,
         "failed": failed,
-        "values": values_of(graph),
+        "values": graph.memory().arena - graph.memory().kept,
     }
-
-
-def values_of(graph):
-    memory = graph.memory()
-    return memory.arena - memory.kept
 
 
 def numbers(text):

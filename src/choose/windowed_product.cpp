@@ -113,7 +113,7 @@ bool pays_on_tiles(const Cone& cone, const Stage& stage, const WindowedProduct& 
       !load_of(*p.w)->guard.is_constant(1) ||
       stage.components[0].index.back() != cone.axes[p.kept.back()].symbol)
     return false;
-  // The other operand's rows run along the sum, all of it.
+  // The other operand is contiguous along the sum, all of it.
   const FormulaLoad& w = *load_of(*p.w);
   std::vector<std::pair<int64_t, int64_t>> steps; // and extents
   const Expr offset = layout_offset(cone.values[w.value], w.index);
