@@ -54,7 +54,8 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
     const Expr symbol = axis_at(a).symbol;
     bool everywhere = symbol.is_symbol(), used_again = true;
     for (auto& s : nests_.cone.stages)
-      everywhere &= (contains(s.axes, a) || transposed_.contains(s.name)) && s.ordered.empty();
+      everywhere &=
+          (contains(s.axes, a) || transposed_.contains(s.name) || s.name == block_mask_) && s.ordered.empty();
     for (size_t i = 0; i < parts; i++)
       if (contains(fold.components[i].axes, t.wide))
         for (Expr e : index_exprs(fold.components[i].body)) used_again &= !depends_on(e, symbol);
@@ -212,18 +213,56 @@ void DefaultScheduler::store_tiles(
   }
 }
 
+/// Where a condition of data decides which elements count, tiles of which none does are left out: a stage
+/// finds these before. Gives its name, or nothing.
+std::string DefaultScheduler::mask_blocks(const Tuple& t) {
+  const std::string fold = t.folds[0], q = axis_at(t.lanes).name, k = axis_at(t.reduced).name;
+  if (!stage(t.stage).monoid) return {};
+  const TupleTile tile = tuple_tile(t);
+  const int64_t block = tile.vectors * limits_.lanes;
+  if (trips(*nest(t.stage).find(k)) < 2 * tile.block) return {};
+  const std::string mask = nests_.free_name(fold + ".blocks");
+  Attempt attempt = begin();
+  if (!try_add(DirectiveKind::block_mask, {fold, mask, q, k}, {block, tile.block}) &&
+      !try_add(DirectiveKind::block_mask, {fold, mask, k}, {tile.block}))
+    return {};
+  if (!decisions_.ask_whether(fold + ".mask", true)) {
+    undo(std::move(attempt));
+    return {};
+  }
+  // Its lanes go along the rows of the mask.
+  const StageId s = nests_.stage(mask);
+  std::vector<std::string> order{mask};
+  for (const StageLoop& l : nest(s).loops) order.push_back(l.name);
+  const std::string outer = order[1], inner = order.back();
+  if (tile.block > limits_.lanes && tile.block % limits_.lanes == 0) {
+    const auto [steps, lanes] = split(s, inner, limits_.lanes);
+    order.back() = steps;
+    order.push_back(lanes);
+  }
+  add(DirectiveKind::order, order);
+  if (std::has_single_bit(uint64_t(trips(*nest(s).find(order.back())))))
+    add(DirectiveKind::vector, {mask, order.back()});
+  add(DirectiveKind::parallel, {mask, outer});
+  return mask;
+}
+
 bool DefaultScheduler::cascade_tiles() {
   if (!tuple()) return false;
+  Attempt attempt = this->begin();
   units(false); // the sums that the tuple reads
+  block_mask_ = mask_blocks(*tuple());
   if (stage(tuple()->stage).monoid)
     finish_sums(*tuple());
   else
     keep_weights(*tuple());
   transpose_tiles(*tuple());
   const std::optional<Tuple> t = tuple();
-  if (!t) return false;
+  if (!t || !decisions_.ask_whether(t->folds[0] + ".tiles", true)) {
+    if (!block_mask_.empty()) undo(std::move(attempt)), block_mask_.clear();
+    return false;
+  }
   const std::string fold = t->folds[0];
-  if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
   const auto axis_name = [&](AxisId a) { return axis_at(a).name; };
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
   const bool domain = ends_along(stage(t->stage).domain, axis_at(t->reduced).symbol);
@@ -242,7 +281,9 @@ bool DefaultScheduler::cascade_tiles() {
   const std::string first = t->common.empty() ? qo : axis_name(t->common[0]);
   const bool enough = trips(*nest(first_stage).find(first)) >= 2 * limits_.threads; // for everyone
   const WordProduct product = product_in_words(*t, {qo, qw, ql, ko}, vectors, enough);
-  const StageId begin(product.copies); // a copy that all blocks read comes before them
+  const bool masked = !block_mask_.empty();
+  if (masked) add(DirectiveKind::before, {block_mask_, stage(first_stage).name});
+  const StageId begin(int(product.copies) + int(masked)); // what all blocks read comes before them
   std::vector<Far> far;
   for (StageId s = begin; s < nests_.cone.stages.end_id(); s++)
     far.push_back(tile_stage(s, *t, {qo, qw, ql, ko}, rows));

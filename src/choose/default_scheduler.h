@@ -104,6 +104,8 @@ private:
                    const std::vector<std::pair<std::string, std::vector<std::string>>>& copies,
                    const TileLoops& loops, AxisId words);
   void finish_sums(const Tuple& tuple);
+  std::string mask_blocks(const Tuple& tuple);
+  std::string block_mask_; // the stage that finds which tiles count, in a nest of its own; or none
   bool cascade_tiles();
   struct WordProduct {
     AxisId axis;         // of the words

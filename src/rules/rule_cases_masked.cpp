@@ -136,6 +136,31 @@ fn @main(%x: f32[5, 3], %a: f32[5], %b: f32[5, 3], %n: i64[5], %ok: bool[5], %p:
   %row = get %wpf, 0
   return flat = %flat, placed = %placed, deep = %deep, finite = %finite, row = %row
 })"},
+    {"positions and data hide the same", R"(
+fn @main(%x: f32[5, 3], %a: bool[5, 3], %b: bool[5, 3]) {
+  %zero = const f32 0
+  %zv = view %zero [i: 5, k: 3] -> []
+  %none = const f32 -inf
+  %nv = view %none [i: 5, k: 3] -> []
+  %before = iota bool [i: 5, k: 3] -> k < i
+  %p = bit_and %a, %before
+  %q = bit_and %before, %b
+  %r = bit_and %p, %b
+  %t = bit_and %b, %q
+  %ps = select %p, %x, %nv
+  %qs = select %q, %x, %zv
+  %rs = select %r, %x, %nv
+  %ts = select %t, %x, %zv
+  %pf = fold [i: 5, k: 3] over [k] { max %ps[i, k] }
+  %qf = fold [i: 5, k: 3] over [k] { sum %qs[i, k] }
+  %rf = fold [i: 5, k: 3] over [k] { max %rs[i, k] }
+  %tf = fold [i: 5, k: 3] over [k] { sum %ts[i, k] }
+  %pm = get %pf, 0
+  %qm = get %qf, 0
+  %rm = get %rf, 0
+  %tm = get %tf, 0
+  return p = %pm, q = %qm, r = %rm, t = %tm
+})"},
     {"rows that attend to nothing", R"(
 fn @main(%s: f32[5, 3], %m: bool[5, 3], %v: f32[3, 2]) {
   %inf = const f32 -inf

@@ -290,6 +290,9 @@ void apply(Nests& nests, const Directive& d) {
     check_loop_name(nests, w[1]);
     if (w.size() == 2) return padded_copy(nests, w[0], w[1]);
     return padded_copy(nests, w[0], w[1], w[2], d.numbers[0]);
+  case DirectiveKind::block_mask:
+    check_loop_name(nests, w[1]);
+    return block_mask(nests, w[0], w[1], std::span(w).subspan(2), d.numbers);
   case DirectiveKind::materialize:
     if (std::ranges::none_of(nests.cone.values, [&](const ConeValue& v) {
           return v.name == w[1] && v.role == ValueRole::output;

@@ -282,6 +282,11 @@ void Cascade::run() {
   // One stage alone waits for nobody: where its loop is not shared, it sums from the state on.
   if (tile_.size() == 1) tile_[0].second.together.clear();
   n_.cascades++;
+  for (BlockMask& mask : n_.block_masks)
+    if (mask.stage == f_.name && carried_) {
+      mask.cascade = n_.cascades;
+      for (Expr& e : mask.index) e = luminal::substitute(e, nest_.axis_values);
+    }
   n_.erase_stage(stage_);
   narrow_sources();
   insert_stages();

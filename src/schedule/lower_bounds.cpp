@@ -210,6 +210,7 @@ Body Lowering::emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_b
     partial.insert(partial.end(), any.begin(), any.end());
   }
   close();
+  out = under_mask(node, std::move(out), touched);
   open_.pop_back();
   return out;
 }

@@ -118,6 +118,9 @@ private:
   Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_loop(const TreeNode& node, bool in_parallel, Touched& touched);
+  const BlockMask* mask_of(const TreeNode& node) const;
+  /// What a trip of the loop does, under the condition that its block has elements that count.
+  Body under_mask(const TreeNode& node, Body trip, Touched& touched) const;
   Body emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_begin, Expr all_end,
                   const std::function<void(std::function<void()>)>& whole_part, Touched& touched);
   Body emit_leaf(StageId stage, bool in_parallel, Touched& touched);

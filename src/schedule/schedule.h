@@ -58,6 +58,12 @@
 //                                       place of the results that it alone varies with. The sum goes over
 //                                       COPY.k in the order of the other operand, its results along COPY.n,
 //                                       filled up to a multiple of SIZE by zeros. Before all splits
+//   block_mask STAGE MASK AXIS... SIZE...
+//                                       a condition of data makes elements of a tuple its identity: a
+//                                       stage MASK finds which blocks of so many elements of the axes
+//                                       have others. A cascade of STAGE, in tiles that lie within
+//                                       blocks, leaves out the tiles of blocks that have none. Before
+//                                       all splits
 //   serial POINTS [WORKERS]             a launch of at most POINTS points runs on at most WORKERS
 //                                       workers, or on one; of several such directives the least number
 //                                       of workers counts
@@ -145,7 +151,8 @@ enum class DirectiveKind : uint8_t {
   group_copy,
   lane_unit,
   unfold,
-  blocked_sum
+  blocked_sum,
+  block_mask
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

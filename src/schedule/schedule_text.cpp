@@ -58,6 +58,7 @@ constexpr Form forms[] = {
     {DirectiveKind::lane_unit, "lane_unit", 5, false, 0, 0, "lane_unit STAGE DESCRIPTOR M N K"},
     {DirectiveKind::unfold, "unfold", 1, false, 0, 0, "unfold STAGE"},
     {DirectiveKind::blocked_sum, "blocked_sum", 2, false, 1, 1, "blocked_sum STAGE LOOP COUNT"},
+    {DirectiveKind::block_mask, "block_mask", 3, true, 1, 8, "block_mask STAGE MASK AXIS... SIZE..."},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

@@ -22,6 +22,7 @@ std::vector<FuzzCase> cases() {
       {{"paged_gather", {{"T", 37}}, false, 0, {{"table", {0, 11}}}}, 6, 10},
       {{"routing", {}, false, 2e-6, {{"list", {0, 9}}, {"count", {0, 8}}}}, 8, 8},
       {{"top2", {{"R", 5}}, false, 0}, 8, 14},
+      {{"masked_rows", {{"R", 5}}, false, 2e-6, {{"a", {0, 5}}, {"b", {0, 5}}}}, 10, 20},
       {{"two_outputs", {{"R", 7}}}, 8, 14},
   };
 }

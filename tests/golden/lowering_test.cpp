@@ -20,6 +20,7 @@ std::vector<GoldenCase> cases() {
       {"paged_gather", {{"T", 77}}, false, 0, {{"table", {0, 11}}}},
       {"routing", {}, false, 2e-6, {{"list", {0, 9}}, {"count", {0, 8}}}},
       {"top2", {{"R", 13}}, false, 0},
+      {"masked_rows", {{"R", 13}}, false, 2e-6, {{"a", {0, 5}}, {"b", {0, 5}}}},
       {"two_outputs", {{"R", 23}}},
       {"concat_pad", {}, false, 0},
   };

@@ -156,6 +156,45 @@ fn @main(%x: f32[12, 20], %l: i32[t], %w: f32[20, 8]) {
   return a = %a, b = %b
 }
 )"},
+      {"masked", R"(fn @main(%x: f32[6, 20], %v: f32[20], %s: bool[6, 20], %p: bool[20]) {
+  %one = const f32 1
+  %no = const f32 -inf
+  %nos = view %no [i: 6, k: 20] -> []
+  %ps = view %p [i: 6, k: 20] -> [k]
+  %xs = select %s, %x, %nos
+  %xp = select %ps, %nos, %xs
+  %f = fold [i: 6, k: 20] over [k] {
+    max %xp[i, k];
+    sum(select(old0 == -inf, 0, self * exp(old0 - new0))) %one[];
+    sum(select(old0 == -inf, 0, self * exp(old0 - new0))) %v[k]
+  }
+  %l = get %f, 1
+  %o = get %f, 2
+  %y = div %o, %l
+  return y = %y
+}
+)"},
+      {"keys", R"(fn @main(%x: f32[6, 20], %v: f32[20], %p: bool[20], %g: bool[8], %l: i32[20]) {
+  %no = const f32 -inf
+  %nos = view %no [i: 6, k: 20] -> []
+  %ps = view %p [i: 6, k: 20] -> [k]
+  %z = mul %x, %x
+  %zs = select %ps, %z, %nos
+  %f = fold [i: 6, k: 20] over [k] {
+    max %zs[i, k];
+    sum(select(old0 == -inf, 0, self * exp(old0 - new0))) %v[k]
+  }
+  %y = get %f, 1
+  %gs = view %g [i: 6, k: 20] with place = %l[k] in 0..7 -> [place]
+  %xg = select %gs, %x, %nos
+  %h = fold [i: 6, k: 20] over [k] {
+    max %xg[i, k];
+    sum(select(old0 == -inf, 0, self * exp(old0 - new0))) %v[k]
+  }
+  %u = get %h, 1
+  return z = %z, y = %y, u = %u
+}
+)"},
       {"rows", R"(symbol r: 0..40
 fn @main(%x: f32[r, 20], %c: f32[r]) {
   %cc = view %c [i: r, j: 20] -> [i]
