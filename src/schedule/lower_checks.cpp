@@ -198,4 +198,25 @@ void Lowering::check_regions(ValueId value) {
   }
 }
 
+/// What other workers can see is written by one of them.
+void Lowering::check_writers(StageId stage) const {
+  const Stage& s = n_.cone.stages[stage];
+  const StageNest& nest = n_.stages[stage];
+  for (auto& c : s.components) {
+    if (!c.out) continue;
+    Space space = kernel_.buffers[places_[c.out].buffer].space;
+    if (space != Space::global && space != Space::shared) continue;
+    for (auto& o : open_)
+      if (o.parallel && o.symbol.is_symbol() && !nest.find(o.name))
+        refuse("stage {} writes {} in the parallel loop {}, which it does not have: all iterations would "
+               "write it",
+               s.name, n_.cone.values[c.out].name, o.name);
+    if (c.kind == ComponentKind::update)
+      for (auto& o : open_)
+        if (o.symbol.is_symbol() && !nest.find(o.name))
+          refuse("stage {} would update {} once for each trip of {}", s.name, n_.cone.values[c.out].name,
+                 o.name);
+  }
+}
+
 } // namespace luminal::kernel

@@ -105,6 +105,7 @@ private:
   void check_level(ValueId value, TreeNode* node);
   void check_finished(ValueId value);
   void check_regions(ValueId value);
+  void check_writers(StageId stage) const;
   struct Region {
     Expr base, extent;
   };
@@ -118,6 +119,7 @@ private:
   Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_loop(const TreeNode& node, bool in_parallel, Touched& touched);
+  // ---- tiles that nobody needs (lower_mask.cpp) ----
   const BlockMask* mask_of(const TreeNode& node) const;
   /// What a trip of the loop does, under the condition that its block has elements that count.
   Body under_mask(const TreeNode& node, Body trip, Touched& touched) const;

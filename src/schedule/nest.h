@@ -4,6 +4,7 @@
 #include "cone/cone.h"
 #include "cone/layout.h"
 #include "loop/loop.h"
+#include "schedule/block_mask.h"
 #include "schedule/schedule.h"
 #include <fmt/format.h>
 #include <map>
@@ -74,16 +75,6 @@ struct StageNest {
   StageLoop* find(std::string_view name);
 };
 
-/// Which blocks of a fold's elements have any that counts (block_mask.cpp): where the value `any` is 0, a trip
-/// of the fold's cascade changes nothing.
-struct BlockMask {
-  std::string stage; // the fold
-  int cascade = 0;   // its number; 0: the fold is not in tiles yet
-  ValueId any;
-  Expr symbol;             // for what is read from it
-  std::vector<Expr> index; // where, over the axes of the fold; in a cascade over its loops
-};
-
 struct Storage {
   std::optional<std::string> level; // absent: where all who use it meet; "root"
   std::optional<Space> space;
@@ -147,9 +138,6 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
                  const std::string& axis = {}, int64_t size = 0);
 /// matrix_copy.cpp
 void matrix_copy(Nests& nests, const std::string& stage, const std::string& copy, int64_t multiple);
-/// block_mask.cpp; a size for each of the axes
-void block_mask(Nests& nests, const std::string& stage, const std::string& mask,
-                std::span<const std::string> axes, std::span<const int64_t> sizes);
 void materialize(Nests& nests, const std::string& node, const std::string& value);
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);

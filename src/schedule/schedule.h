@@ -59,11 +59,9 @@
 //                                       COPY.k in the order of the other operand, its results along COPY.n,
 //                                       filled up to a multiple of SIZE by zeros. Before all splits
 //   block_mask STAGE MASK AXIS... SIZE...
-//                                       a condition of data makes elements of a tuple its identity: a
-//                                       stage MASK finds which blocks of so many elements of the axes
-//                                       have others. A cascade of STAGE, in tiles that lie within
-//                                       blocks, leaves out the tiles of blocks that have none. Before
-//                                       all splits
+//                                       stage MASK finds in which blocks of so many elements a condition
+//                                       of data lets any count; others make a tuple its identity. A
+//                                       cascade of STAGE leaves out their tiles. Before all splits
 //   serial POINTS [WORKERS]             a launch of at most POINTS points runs on at most WORKERS
 //                                       workers, or on one; of several such directives the least number
 //                                       of workers counts
