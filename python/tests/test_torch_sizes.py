@@ -63,6 +63,23 @@ class Guards(Case):
 
         self.check(windows, *[(torch.randn(b, 32, c),) for b, c in ((2, 5), (3, 4))])
 
+    def test_numbers_behind_factors(self):
+        """4 * (n // 2) == 8, and beside a row for the class ((n // 8) ** 2 + 1 == 5): sizes of tables."""
+        pairs, squares = (torch.nn.Parameter(torch.randn(rows, 4)) for rows in (8, 5))
+
+        def tubes(x, w=torch.nn.Parameter(torch.randn(4, 3, 2, 2))):
+            y = torch.nn.functional.conv2d(x, w, stride=2).flatten(2).transpose(1, 2) + pairs
+            return y.reshape(-1, 4, 2, 2).sum(3)
+
+        def patches(x, w=torch.nn.Parameter(torch.randn(4, 3, 8, 8) / 14)):
+            y = torch.nn.functional.conv2d(x, w, stride=8).flatten(2).transpose(1, 2)
+            y = torch.cat([y[:, :1], y], 1) + squares
+            rows = (y.shape[1] - 1) // 4
+            return y[:, 1:].reshape(-1, rows, 4, 4).transpose(1, 2).flatten(2)
+
+        self.check(tubes, *[(torch.randn(b, 3, 4, 8),) for b in (2, 3, 5)])
+        self.check(patches, *[(torch.randn(b, 3, 16, 16),) for b in (2, 3, 5)])
+
     def test_attention_of_any_size(self):
         """Also the number of features, and memory for the largest of all sizes cannot be addressed."""
         attention = torch.nn.functional.scaled_dot_product_attention
