@@ -5,6 +5,7 @@ import io
 import pathlib
 import sys
 import threading
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "pytorch"))
@@ -79,6 +80,17 @@ class Guards(Case):
 
         self.check(tubes, *[(torch.randn(b, 3, 4, 8),) for b in (2, 3, 5)])
         self.check(patches, *[(torch.randn(b, 3, 16, 16),) for b in (2, 3, 5)])
+
+    def test_guards_that_say_the_same(self):
+        """PyTorch repeats them: 60 of them take no longer than one."""
+        import sympy
+        from luminal.torch.record import Known
+
+        a, b = sympy.symbols("a b", integer=True, positive=True)
+        guards = [types.SimpleNamespace(expr=sympy.Eq(a + 1, b, evaluate=False)) for _ in range(60)]
+        env = types.SimpleNamespace(guards=guards, replace=lambda side: side)
+        known = Known(env, {"a": (2, 100, 5), "b": (2, 100, 6)})
+        self.assertEqual(known.equal[a + 1], b)
 
     def test_attention_of_any_size(self):
         """Also the number of features, and memory for the largest of all sizes cannot be addressed."""

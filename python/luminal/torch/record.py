@@ -200,7 +200,7 @@ class Known:
         groups: dict[typing.Any, list[typing.Any]] = {}
 
         def join(pair: typing.Iterable[typing.Any]) -> None:
-            group = [e for side in pair for e in groups.get(side, [side])]
+            group = list(dict.fromkeys(e for side in pair for e in groups.get(side, [side])))
             for e in group:
                 groups[e] = group
 
