@@ -81,6 +81,19 @@ class Guards(Case):
         self.check(tubes, *[(torch.randn(b, 3, 4, 8),) for b in (2, 3, 5)])
         self.check(patches, *[(torch.randn(b, 3, 16, 16),) for b in (2, 3, 5)])
 
+    def test_layers_of_an_encoder(self):
+        """Of any batch, length and, as PyTorch sees it, width; but of the width that the weights have."""
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+        made = torch.compile(layer, backend="luminal", dynamic=True)
+        with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()) as told:
+            for shape in ((2, 5, 16), (3, 7, 16)):
+                x = torch.randn(shape)
+                torch.testing.assert_close(made(x), layer(x))
+            for width in (15, 17):
+                with self.assertRaises(Exception):
+                    made(torch.randn(2, 5, width))
+        self.assertEqual(told.getvalue(), "")
+
     def test_guards_that_say_the_same(self):
         """PyTorch repeats them: 60 of them take no longer than one."""
         import sympy

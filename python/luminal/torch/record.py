@@ -211,10 +211,14 @@ class Known:
             if all(self.lows.get(name, 0) > 0 for name in names):
                 join(solved(*without_common_factors(*sides)) or ())
         simplest = {}
+        least: dict[int, typing.Any] = {}  # of a group; None where no symbols of ours are in it
         for e, group in groups.items():
-            known = [x for x in group if all(str(symbol) in self.symbols for symbol in x.free_symbols)]
-            best = min(known, key=lambda x: (not x.is_Integer, x.count_ops(), str(x)), default=e)
-            if best == e:
+            if id(group) not in least:
+                known = [x for x in group if all(str(symbol) in self.symbols for symbol in x.free_symbols)]
+                key = {x: (not x.is_Integer, x.count_ops(), str(x)) for x in known}
+                least[id(group)] = min(known, key=key.__getitem__, default=None)
+            best = least[id(group)]
+            if best is None or best == e:
                 continue
             simplest[e] = best
             if isinstance(e, sympy.Pow) and e.exp.is_Integer and e.exp > 0 and best.is_Integer and best >= 0:

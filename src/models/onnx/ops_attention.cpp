@@ -1,7 +1,7 @@
 // models/onnx/ops_attention.cpp -- attention in its forms, rotary embeddings, linear attention.
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
-#include "models/onnx/attention.h"
+#include "models/onnx/heads.h"
 #include "models/onnx/operators.h"
 #include <cmath>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-// models/onnx/ops_fused_attention.cpp -- attention and embeddings as ONNX Runtime's optimiser for transformers
-// writes them (com.microsoft).
+// models/onnx/ops_fused_attention.cpp -- attention and embeddings as ONNX Runtime's optimiser for
+// transformers writes them (com.microsoft).
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
-#include "models/onnx/attention.h"
+#include "models/onnx/heads.h"
 #include "models/onnx/integers.h"
 #include "models/onnx/operators.h"
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace luminal::onnx::ops {
 namespace {
 
-constexpr double lowest = std::numeric_limits<float>::lowest();
+constexpr double hidden_score = std::numeric_limits<float>::lowest();
 
 /// [1, 1, queries, 1] and [1, 1, 1, keys], counted from 0.
 Tensor query_places(Node& n, Dim queries) {
@@ -60,7 +60,7 @@ Tensor masked_scores(Node& n, const Tensor& q, const Tensor& k, size_t mask, siz
   if (n.has(mask))
     add(unless(seen_keys(n, n.in(mask), q.dim(0), keys), n.number("mask_filter_value", double(-10000.F))));
   if (n.integer("unidirectional", 0))
-    add(unless(key_places(n, keys) <= query_places(n, queries) + (keys - queries), lowest));
+    add(unless(key_places(n, keys) <= query_places(n, queries) + (keys - queries), hidden_score));
   return added.defined() ? scores + added : scores;
 }
 /// Of queries, keys and values joined in the last axis: heads apart, the past before them.
@@ -203,7 +203,7 @@ void GroupQueryAttention(Node& n) {
   Tensor allowed = key_places(n, longest) <= last;
   if (const int64_t window = n.integer("local_window_size", -1); window > 0)
     allowed = allowed & (last - key_places(n, longest) < window);
-  scores = scores + unless(allowed, lowest);
+  scores = scores + unless(allowed, hidden_score);
   if (n.has(11) || n.integer("smooth_softmax", 0)) { // one more score, of nothing
     const Tensor sink =
         n.has(11) ? n.in(11).cast(DType::f32).reshape({1, heads, 1, 1}) : zeros(n.graph(), {1, heads, 1, 1});

@@ -1,4 +1,4 @@
-// models/onnx/attention.h -- what operators of attention share.
+// models/onnx/heads.h -- what operators of attention share.
 #pragma once
 #include "models/onnx/importer.h"
 
