@@ -146,6 +146,7 @@ LUMINAL_CASTER(Integers, "int | collections.abc.Sequence[int] | None",
                luminal::python::read_integers(src, value, convert))
 LUMINAL_CASTER(Extents, "luminal.typing.Shape", luminal::python::read_extents(src, value, convert))
 LUMINAL_CASTER(Extent, "luminal.typing.Size", luminal::python::read_extent(src, value.value))
+LUMINAL_CASTER(Type, "luminal.typing.DTypeLike", luminal::python::read_type(src, value.value))
 LUMINAL_CASTER(Paddings, "collections.abc.Sequence[tuple[int, luminal.typing.Size, luminal.typing.Size]]",
                luminal::python::read_paddings(src, value))
 #undef LUMINAL_CASTER
@@ -161,19 +162,6 @@ template <> struct type_caster<luminal::python::PaddingArgument> {
     if (!luminal::python::read_integers(src, numbers, flags & uint32_t(cast_flags::convert))) return false;
     value.value = luminal::ConvPadding(numbers.list);
     return true;
-  }
-};
-
-/// A name that is none of an element type is an Error that says so.
-template <> struct type_caster<luminal::python::Type> {
-  NB_TYPE_CASTER(luminal::python::Type, const_name("luminal.typing.DTypeLike"))
-  bool from_python(handle src, uint32_t, cleanup_list*) {
-    if (luminal::python::read_type(src, value.value)) return true;
-    if (!PyUnicode_Check(src.ptr())) return false;
-    throw luminal::Error("dtype",
-                         "there is no element type '" + std::string(borrow<str>(src).c_str()) +
-                             "'; there are f32, bf16, i64, bool and others (luminal.DType)",
-                         luminal::python::here());
   }
 };
 

@@ -422,8 +422,6 @@ class Mistakes(unittest.TestCase):
             self.refused("cannot read", lambda: pl.tensor(object()))
             self.refused("a tensor of a graph is not data", lambda: pl.tensor(x))
             self.refused("an integer beyond 64 bits", lambda: pl.tensor(10 ** 30))
-            self.refused("there is no element type 'flot'; there are f32",
-                         lambda: pl.input((2,), dtype="flot"))
             self.refused("there is no element type for", lambda: pl.tensor(np.zeros(2, complex)))
             self.refused(r"values of shape \[3\] for a tensor \[2\]", lambda: pl.input((2,)).set([1, 2, 3]))
             self.refused("the values have 1 axes, the tensor", lambda: x.set([1, 2]))
