@@ -81,6 +81,15 @@ class Guards(Case):
         self.check(tubes, *[(torch.randn(b, 3, 4, 8),) for b in (2, 3, 5)])
         self.check(patches, *[(torch.randn(b, 3, 16, 16),) for b in (2, 3, 5)])
 
+    def test_parts_that_are_as_long_as_others(self):
+        """Every second element from the first and from the second on: as many, where PyTorch says so."""
+
+        def folded(x):
+            parts = [x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]]
+            return torch.cat(parts, 0) * 2
+
+        self.check(folded, *[(torch.randn(2, n, n),) for n in (8, 12, 6)])
+
     def test_layers_of_an_encoder(self):
         """Of any batch, length and, as PyTorch sees it, width; but of the width that the weights have."""
         layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()

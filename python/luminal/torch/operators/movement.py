@@ -156,14 +156,23 @@ def unbind(c: C, x: T, dim: int = 0) -> T:
     return tuple(select(c, x, dim, index) for index in range(len(c.types)))
 
 
+def agreeing(x: T, shape: T, dim: int) -> T:
+    """With the sizes of the whole, but along dim: they are equal for the sizes that PyTorch guards."""
+    for axis, (has, wanted) in enumerate(zip(x.shape, shape)):
+        if axis != dim and has != wanted:
+            x = x.narrow(axis, 0, wanted)
+    return x
+
+
 @operator("aten.cat")
 def cat(c: C, tensors: T, dim: int = 0) -> T:
     rank = len(c.shape)
     taken = [x for x in tensors if x.ndim == rank]  # PyTorch leaves out empty tensors of one axis
     if not taken:
         return c.full(c.shape, 0, c.dtype)
-    taken = c.arguments(*taken)
-    return pl.concat(taken, axis_of(dim, rank)) if len(taken) > 1 else taken[0]
+    dim = axis_of(dim, rank)
+    taken = [agreeing(x, c.shape, dim) for x in c.arguments(*taken)]
+    return pl.concat(taken, dim) if len(taken) > 1 else taken[0]
 
 
 @operator("aten.stack")
