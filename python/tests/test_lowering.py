@@ -35,6 +35,29 @@ class Lowered(unittest.TestCase):
         self.assertGreater(len(names), 50)  # the file reaches that many operators
         self.assertLessEqual(names - {"getitem"}, set(OPERATORS))
 
+    def test_joined_parts_that_agree_by_guards(self):
+        """[4, 2] and [n // 2, 2] side by side: PyTorch's guards say n // 2 == 4; other sizes are refused."""
+        with pl.Graph() as graph:
+            n = graph.dim("n", 4, 20)
+            half = n // 2
+            a, b = pl.input((4, 2), name="a"), pl.input((half, 2), name="b")
+            lowering = Lowering(graph, lambda expression: expression)
+            lowering.values.update(a=a, b=b)
+            lowering.add(
+                Node("y", "aten.cat.default", ([Ref("a"), Ref("b")], 1), {}, Type("f32", (half, 4)))
+            )
+            y = lowering.value_of("y").keep()
+            x = np.arange(8, dtype=np.float32).reshape(4, 2)
+            a.set(x)
+            graph.set_dim("n", 8)
+            b.set(x + 1)
+            graph.execute()
+            np.testing.assert_array_equal(y.numpy(), np.concatenate([x, x + 1], 1))
+            graph.set_dim("n", 12)
+            b.set(np.zeros((6, 2), np.float32))
+            with self.assertRaises(pl.Error):
+                graph.execute()
+
     def test_what_is_refused(self):
         def add(op, *args, dtype="f32", shape=(2,)):
             with pl.Graph() as graph:

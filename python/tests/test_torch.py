@@ -359,6 +359,17 @@ class InPyTorch(Case):
         ):
             compiled(f, options={"fullgraph": True})(x)
 
+    def test_types_that_tracing_tells_wrong(self):
+        """An operator gives bfloat16 where its own description for tracing says float32."""
+        library = torch.library.Library("luminal_tests", "FRAGMENT")
+        library.define("halves(Tensor x) -> Tensor")
+        library.impl("halves", lambda x: x / 2, "CompositeExplicitAutograd")
+        library.impl("halves", lambda x: torch.empty_like(x, dtype=torch.float32), "Meta")
+        f = lambda x: torch.ops.luminal_tests.halves(x).to(torch.bfloat16) * 4  # noqa: E731
+        x = torch.randn(5).bfloat16()
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.same(compiled(f)(x), 2 * x)
+
     def test_threads_are_those_of_pytorch(self):
         from luminal.torch import program
 

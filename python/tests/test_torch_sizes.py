@@ -5,6 +5,7 @@ import io
 import pathlib
 import sys
 import threading
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "pytorch"))
@@ -62,6 +63,56 @@ class Guards(Case):
             return (rows.expand(x.shape[0], n, n, x.shape[2]) * 2).view(x.shape[0], 16, x.shape[2])
 
         self.check(windows, *[(torch.randn(b, 32, c),) for b, c in ((2, 5), (3, 4))])
+
+    def test_numbers_behind_factors(self):
+        """4 * (n // 2) == 8, and beside a row for the class ((n // 8) ** 2 + 1 == 5): sizes of tables."""
+        pairs, squares = (torch.nn.Parameter(torch.randn(rows, 4)) for rows in (8, 5))
+
+        def tubes(x, w=torch.nn.Parameter(torch.randn(4, 3, 2, 2))):
+            y = torch.nn.functional.conv2d(x, w, stride=2).flatten(2).transpose(1, 2) + pairs
+            return y.reshape(-1, 4, 2, 2).sum(3)
+
+        def patches(x, w=torch.nn.Parameter(torch.randn(4, 3, 8, 8) / 14)):
+            y = torch.nn.functional.conv2d(x, w, stride=8).flatten(2).transpose(1, 2)
+            y = torch.cat([y[:, :1], y], 1) + squares
+            rows = (y.shape[1] - 1) // 4
+            return y[:, 1:].reshape(-1, rows, 4, 4).transpose(1, 2).flatten(2)
+
+        self.check(tubes, *[(torch.randn(b, 3, 4, 8),) for b in (2, 3, 5)])
+        self.check(patches, *[(torch.randn(b, 3, 16, 16),) for b in (2, 3, 5)])
+
+    def test_parts_that_are_as_long_as_others(self):
+        """Every second element from the first and from the second on: as many, where PyTorch says so."""
+
+        def folded(x):
+            parts = [x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]]
+            return torch.cat(parts, 0) * 2
+
+        self.check(folded, *[(torch.randn(2, n, n),) for n in (8, 12, 6)])
+
+    def test_layers_of_an_encoder(self):
+        """Of any batch, length and, as PyTorch sees it, width; but of the width that the weights have."""
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+        made = torch.compile(layer, backend="luminal", dynamic=True)
+        with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()) as told:
+            for shape in ((2, 5, 16), (3, 7, 16)):
+                x = torch.randn(shape)
+                torch.testing.assert_close(made(x), layer(x))
+            for width in (15, 17):
+                with self.assertRaises(Exception):
+                    made(torch.randn(2, 5, width))
+        self.assertEqual(told.getvalue(), "")
+
+    def test_guards_that_say_the_same(self):
+        """PyTorch repeats them: 60 of them take no longer than one."""
+        import sympy
+        from luminal.torch.record import Known
+
+        a, b = sympy.symbols("a b", integer=True, positive=True)
+        guards = [types.SimpleNamespace(expr=sympy.Eq(a + 1, b, evaluate=False)) for _ in range(60)]
+        env = types.SimpleNamespace(guards=guards, replace=lambda side: side)
+        known = Known(env, {"a": (2, 100, 5), "b": (2, 100, 6)})
+        self.assertEqual(known.equal[a + 1], b)
 
     def test_attention_of_any_size(self):
         """Also the number of features, and memory for the largest of all sizes cannot be addressed."""

@@ -108,6 +108,25 @@ class Optimizers(unittest.TestCase):
             g.execute()
             self.assertTrue((np.diag(w.numpy()) < 1).all())
 
+    def test_norms_of_negative_orders(self):
+        """Of an element that is 0 the norm is 0, and has no gradient; else that of the formula."""
+        x = np.array([[0, 1], [2, 4], [0, 0]], np.float32)
+        with pl.Graph() as g:
+            t = pl.input((3, 2), name="x")
+            y = t.norm(-1, 1)
+            slope = pl.gradients([y.sum()], [t])[0].retrieve()
+            y = y.retrieve()
+            t.set(x)
+            g.execute()
+            np.testing.assert_allclose(y.numpy(), [0, 4 / 3, 0], rtol=1e-6)
+            np.testing.assert_allclose(slope.numpy(), [[0, 0], [4 / 9, 1 / 9], [0, 0]], rtol=1e-6)
+
+    def test_cosines_of_numbers(self):
+        with pl.Graph() as g:
+            y = pl.cosine_similarity(pl.tensor(2.0), pl.tensor(-3.0), axis=0).retrieve()
+            g.execute()
+            self.assertAlmostEqual(float(y.numpy()), -1.0, places=6)
+
     def test_schedules(self):
         s = pl.schedules
         rates = {

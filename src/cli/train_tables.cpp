@@ -93,7 +93,7 @@ ModelFunction Reader::model(ConfigTable t, TrainerOptions& options) {
   };
   const auto size = [&](const char* key, int64_t otherwise) { return t.whole(key, otherwise, 1, 1 << 24); };
   const auto vocabulary_size = [&] {
-    if (vocabulary) return size("vocabulary", vocabulary->size());
+    if (vocabulary) return t.whole("vocabulary", vocabulary->size(), vocabulary->size(), 1 << 24);
     if (!t.has("vocabulary")) t.mistake("vocabulary", "it is missing: the data are numbers without one");
     return size("vocabulary", 0);
   };

@@ -364,6 +364,7 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps, Where where) {
   graph_of("cosine_similarity", {&a, &b}, where);
   Floats f("cosine_similarity", {Operand(a, where), Operand(b, where)}, where);
+  if (f[0].rank() == 0) return cosine_similarity(a.reshape({1}), b.reshape({1}), axis, eps, where);
   axis = axis_of("cosine_similarity", axis, f[0].rank(), where);
   const auto total = [&](const Tensor& t) { return t.sum(axis, false, where); };
   return f.done(total(f[0] * f[1]) /

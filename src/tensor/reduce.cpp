@@ -211,7 +211,11 @@ Tensor Tensor::norm(double p, const Axes& axes, bool keep_dims, Where where) con
   Tensor size = f[0].abs();
   if (p == 1) return f.done(over(Op::add, size));
   if (std::isinf(p)) return f.done(over(p > 0 ? Op::max : Op::min, size));
-  if (p < 0) return f.done(luminal::pow(over(Op::add, luminal::pow(size, p)), 1 / p));
+  if (p < 0) { // 0 where an element is, and then without a gradient
+    const Tensor some = equal(over(Op::min, size), 0);
+    const Tensor sum = over(Op::add, luminal::pow(luminal::select(equal(size, 0), 1, size), p));
+    return f.done(luminal::select(some, 0, luminal::pow(sum, 1 / p)));
+  }
   // As with the square root: no gradient at 0, of all of it and, where powers are steep there, of elements.
   const auto power = [](const Tensor& x, double exponent) {
     if (exponent >= 1) return luminal::pow(x, exponent);

@@ -252,5 +252,72 @@ TEST(OnnxRefusals, Words) {
   });
 }
 
+TEST(OnnxRefusals, FusedAttention) {
+  const std::string at = "com.microsoft";
+  const std::vector<std::string> two{integer("num_heads", 2)};
+  const In q = x({1, 3, 8}), w = x({8, 24}), k = x({1, 2, 3, 4}), lengths = x({1}, i32);
+  const auto with = [](std::vector<std::string> words, const std::string& word) {
+    words.push_back(word);
+    return words;
+  };
+  const std::vector<std::string> groups{integer("num_heads", 2), integer("kv_num_heads", 2)};
+  const std::vector<In> grouped{q, q, q, none(), none(), lengths, scalar(3)};
+  expect_refusals({
+      {"Attention",
+       {q, w},
+       with(two, integer("do_rotary", 1)),
+       "turns queries and keys (do_rotary), which is not supported",
+       17,
+       at},
+      {"Attention",
+       {q, w},
+       with(two, integer("past_present_share_buffer", 1)),
+       "keeps the past in a buffer (past_present_share_buffer), which is not supported",
+       17,
+       at},
+      {"Attention", {q, w}, {integer("num_heads", 3)}, "has 3 heads for a hidden size of 8", 17, at},
+      {"Attention",
+       {q, w, none(), x({7}, i32)},
+       two,
+       "has a mask [7]: [batch, keys], [batch, queries, keys], or lengths [batch], or ends and starts "
+       "[2 * batch] are expected",
+       17,
+       at},
+      {"MultiHeadAttention", {q, q, q}, {integer("num_heads", 0)}, "has num_heads = 0", 17, at},
+      {"MultiHeadAttention", {q}, two, "has queries of 3 axes and no keys", 17, at},
+      {"MultiHeadAttention",
+       {q, k, k, x({24})},
+       two,
+       "has a bias for keys whose heads are apart, which is not supported",
+       17,
+       at},
+      {"MultiHeadAttention",
+       {q, q, q, none(), none(), none(), none(), none(), lengths},
+       two,
+       "keeps the past in a buffer or follows beams, which is not supported",
+       17,
+       at},
+      {"GroupQueryAttention",
+       grouped,
+       {integer("num_heads", 3), integer("kv_num_heads", 2)},
+       "has 3 query heads for 2 key heads: a multiple is expected",
+       17,
+       at},
+      {"GroupQueryAttention", grouped, groups, "gives the scores (qk_output), which is not supported", 17, at,
+       4},
+      {"RotaryEmbedding",
+       {q, x({1}, i64), x({9, 2}), x({9, 2})},
+       {number("scale", 2)},
+       "has scale = 2, which is not supported",
+       17,
+       at},
+      {"RotaryEmbedding",
+       {x({1, 2, 3, 8}), x({9, 3}), x({9, 3}), x({1, 3}, i64)},
+       {},
+       "turns 8 elements of a head, and has cosines [1, 3, 3]: half as many are expected",
+       23},
+  });
+}
+
 } // namespace
 } // namespace luminal::onnx_refusals

@@ -86,6 +86,10 @@ def refusals(luminal, folder):
     refuse("zzzzzzzzzzzz: there is no such key; there are accumulate, ", "zzzzzzzzzzzz=1")
     refuse("data.separator: one character is expected", "data.separator=ab")
     refuse("model.vocabulary: it is missing: the data are numbers without one", "model={kind=\"gpt\"}")
+    written(folder, "abc.txt", "abcabcabc")
+    refuse("model.vocabulary: a whole number from 3 to 16777216 is expected, not 2",
+           file=written(folder, "h.toml", "[data]\nkind = 'text'\nfile = 'abc.txt'\ncontext = 2\n"
+                                          "[model]\nkind = 'gpt'\nvocabulary = 2\n"))
     refuse("optimizer.nesterov: it needs a momentum, and no dampening",
            "optimizer={kind=\"sgd\",nesterov=true}")
     refuse("validation_fraction: there is a table validation already", "validation={file=\"table.csv\"}")

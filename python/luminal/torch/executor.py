@@ -92,9 +92,11 @@ class Executor:
             {}
         )  # node: (operator, line, why it stays in PyTorch)
         self.symbols, self.sources = self.find_symbols()
-        self.known = Known(self.shape_env(), {name: first for name, (_, _, first) in self.symbols.items()})
+        self.known = Known(self.shape_env(), self.symbols)
+        self.symbols = self.known.ranges
         ranges = {name: (low, high) for name, (low, high, _) in self.symbols.items()}
         self.sizes = Dimensions(pl.Graph(), ranges, self.known)
+        self.extents: set[pl.Dim] = set()
         self.make_steps()
         self.tell()
 
@@ -201,8 +203,11 @@ class Executor:
             for type_ in types_of(node_) if not is_symbolic(node_) else ():
                 for size in type_.shape if isinstance(type_, Type) else ():
                     try:
-                        self.sizes.dim_of(expression_of_size(size))
-                    except NotImplementedError as error:
+                        extent = self.sizes.dim_of(expression_of_size(size))
+                        if isinstance(extent, pl.Dim) and extent not in self.extents:
+                            self.sizes.graph.input((extent,))  # it is seen that no size is negative
+                            self.extents.add(extent)
+                    except (NotImplementedError, pl.Error) as error:
                         return str(error)
         return None
 

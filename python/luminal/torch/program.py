@@ -49,6 +49,11 @@ def is_expanded(fake: T) -> bool:
     )
 
 
+def of_type(tensor: T, dtype: T) -> T:
+    """What PyTorch computes may be of another type than its own tracing says (float32 for bfloat16)."""
+    return tensor if tensor.dtype is dtype else tensor.to(dtype)
+
+
 def packed(tensor: T, order: typing.Optional[list[int]]) -> T:
     """Row-major without gaps once its axes are in this order: the tensor, a view, or a copy."""
     if order is not None:
@@ -129,6 +134,7 @@ class Program:
             order_of(node.meta["val"]) if isinstance(node.meta["val"], torch.Tensor) else None
             for node in inputs
         ]
+        self.dtypes = [getattr(node.meta["val"], "dtype", torch.float64) for node in inputs]
         names = list(symbols)
         self.results = [Output(node.meta["val"], names) for node in outputs]
         self.build()
@@ -256,7 +262,7 @@ class Program:
         held = []  # copies live until the run is over
         for index in self.given:
             tensor = tensors[index]
-            lying = packed(tensor, self.orders[index])
+            lying = packed(of_type(tensor, self.dtypes[index]), self.orders[index])
             if lying is not tensor:
                 held.append(lying)
             addresses.append(lying.data_ptr())

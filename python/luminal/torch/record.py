@@ -131,12 +131,28 @@ def without_common_factors(a: typing.Any, b: typing.Any) -> tuple[typing.Any, ty
     return a / factor, b / factor
 
 
-class Known:
-    """What PyTorch's guards say of sizes over these symbols (name: first value). steps: numbers that a
-    symbol is always a multiple of. equal: expressions that are read as others, which they equal."""
+def solved(left: typing.Any, right: typing.Any) -> typing.Any:
+    """(x, what it equals) of the equation of two products: 4 * x + 1 == 9 is x == 2."""
+    number, rest = (left - right).as_coeff_Add()
+    terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(rest)]
+    if len(terms) == 1:
+        terms.append((number, sympy.Integer(1)))
+    elif number != 0 or len(terms) != 2:
+        return None
+    for (a, x), (b, y) in (terms, terms[::-1]):
+        if a.is_Integer and b.is_Integer and not x.is_Integer and a != 0 and b % a == 0:
+            return x, -b // a * y
+    return None
 
-    def __init__(self, shape_env: typing.Any, symbols: dict[str, int]) -> None:
-        self.symbols = symbols
+
+class Known:
+    """What PyTorch's guards say of sizes over these symbols (name: lowest, highest, first value). steps:
+    numbers that a symbol is always a multiple of. equal: expressions that are read as others, which they
+    equal. ranges: the symbols' values for which that is so."""
+
+    def __init__(self, shape_env: typing.Any, symbols: dict[str, tuple[int, int, int]]) -> None:
+        self.symbols = {name: first for name, (_, _, first) in symbols.items()}
+        self.lows = {name: low for name, (low, _, _) in symbols.items()}
         guards = [guard.expr for guard in shape_env.guards] if shape_env is not None else []
         guards = [guard for guard in guards if isinstance(guard, sympy.Eq)]
         self.steps: dict[str, int] = {}
@@ -144,6 +160,14 @@ class Known:
             for part in guard.atoms(FloorDiv, Mod, PythonMod):
                 self.try_step(guard, *part.args)
         self.equal = self.equal_sizes(guards, shape_env)
+        self.ranges = dict(symbols)
+        for e, number in self.equal.items():
+            if isinstance(e, FloorDiv) and e.args[0].is_Symbol and e.args[1].is_Integer and number.is_Integer:
+                name, step = str(e.args[0]), int(e.args[1])
+                low, high, first = self.ranges[name]
+                low, high = max(low, int(number) * step), min(high, int(number) * step + step - 1)
+                if low <= first <= high:
+                    self.ranges[name] = (low, high, first)
 
     def try_step(self, guard: typing.Any, symbol: typing.Any, step: typing.Any) -> None:
         """Where the guard holds for multiples only: it is tried at all small values. A size that is
@@ -174,16 +198,27 @@ class Known:
 
     def equal_sizes(self, guards: list[typing.Any], shape_env: typing.Any) -> dict[typing.Any, typing.Any]:
         groups: dict[typing.Any, list[typing.Any]] = {}
-        for guard in guards:
-            both = [shape_env.replace(side) for side in guard.args]
-            group = [e for side in both for e in groups.get(side, [side])]
+
+        def join(pair: typing.Iterable[typing.Any]) -> None:
+            group = list(dict.fromkeys(e for side in pair for e in groups.get(side, [side])))
             for e in group:
                 groups[e] = group
+
+        for guard in guards:
+            sides = [shape_env.replace(side) for side in guard.args]
+            join(sides)
+            names = {str(e) for e in sympy.Mul.make_args(sides[0]) if e.is_Symbol}
+            if all(self.lows.get(name, 0) > 0 for name in names):
+                join(solved(*without_common_factors(*sides)) or ())
         simplest = {}
+        least: dict[int, typing.Any] = {}  # of a group; None where no symbols of ours are in it
         for e, group in groups.items():
-            known = [x for x in group if all(str(symbol) in self.symbols for symbol in x.free_symbols)]
-            best = min(known, key=lambda x: (not x.is_Integer, x.count_ops(), str(x)), default=e)
-            if best == e:
+            if id(group) not in least:
+                known = [x for x in group if all(str(symbol) in self.symbols for symbol in x.free_symbols)]
+                key = {x: (not x.is_Integer, x.count_ops(), str(x)) for x in known}
+                least[id(group)] = min(known, key=key.__getitem__, default=None)
+            best = least[id(group)]
+            if best is None or best == e:
                 continue
             simplest[e] = best
             if isinstance(e, sympy.Pow) and e.exp.is_Integer and e.exp > 0 and best.is_Integer and best >= 0:

@@ -63,6 +63,13 @@ Dim Importer::dimension(const std::string& name) {
   return dims_.emplace(name, made).first->second;
 }
 
+Dim Importer::cut_at(const Dim& place, const Dim& extent) {
+  if (place.is_constant() || extent.is_constant() || place.low() < 0 || solved_.inside) return place;
+  const Dim first = min(place, extent);
+  has_cut_ |= !(first == place) && !(first == extent);
+  return first;
+}
+
 /// Extents must be equal for a node: a dimension that has one value then takes it, one that is a multiple of
 /// a number then is known to be one. False where that does not make them equal.
 bool Importer::solve(Expr a, Expr b) {

@@ -286,8 +286,14 @@ void Importer::build_node(Scope& scope, const NodeData& data) {
     node.refuse("has fewer axes, numbers or values than its operator needs");
   } catch (const Error& error) {
     const std::string text = error.what();
-    if (text.starts_with("[onnx]")) throw;
-    if (const auto pair = take_unequal(); pair && solve(pair->first, pair->second)) throw Solved{};
+    const bool refused = text.starts_with("[onnx]");
+    if (const auto pair = take_unequal(); !refused && pair && solve(pair->first, pair->second))
+      throw Solved{};
+    if (has_cut_ && !solved_.inside) {
+      solved_.inside = true;
+      throw Solved{};
+    }
+    if (refused) throw;
     throw Error("onnx", fmt::format("{}: {}: {}", file_.path, node.title(), inner_text(text)), where_);
   }
 }

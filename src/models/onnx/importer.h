@@ -36,6 +36,7 @@ struct Numbers {
 struct SolvedDims {
   std::map<std::string, Expr> values;   ///< a number, or an expression over other dimensions
   std::map<std::string, int64_t> steps; ///< what they are multiples of
+  bool inside = false; ///< dynamic places at which axes are cut lie on them: nodes fit only so
 };
 /// A node fits once a dimension is read otherwise: the graph is made anew.
 struct Solved {};
@@ -176,6 +177,8 @@ public:
   void add_initializers(Scope& scope, const GraphData& graph);
   Value& find(Scope& scope, const std::string& name, const std::string& reader);
   Tensor tensor_of(Scope& scope, Value& value);
+  /// Where an axis is cut: at a dynamic place, or at its end, if that comes first.
+  Dim cut_at(const Dim& place, const Dim& extent);
   const ModelData& file() const { return file_; }
   std::source_location where() const { return where_; }
   const FunctionData* function(const NodeData& node) const;
@@ -193,6 +196,7 @@ private:
   const OnnxOptions& options_;
   std::set<std::string> fixed_, used_fixed_;
   SolvedDims& solved_;
+  bool has_cut_ = false; // at one of two
   std::source_location where_;
   OnnxModel model_;
   std::map<std::string, Dim> dims_;               // by the file's names

@@ -211,12 +211,18 @@ void Node::out_dims(size_t i, Dims list, bool scalar) {
   if (!wants(i)) return;
   Value& value = result(i);
   value.type = ElementType::i64;
+  const bool counts = data_.op_type == "Shape" || data_.op_type == "Size"; // in i64, of whatever type
+  for (size_t k = 0; k < inputs() && !counts; k++)
+    if (has(k) && this->value(k).dims && this->value(k).type == ElementType::i32)
+      value.type = ElementType::i32;
+  const DType type = *carrier(value.type);
+  const int64_t width = value.type == ElementType::i32 ? 4 : 8;
   const bool constant = std::all_of(list.begin(), list.end(), [](Dim dim) { return dim.is_constant(); });
   if (constant) {
-    HostTensor numbers{DType::i64, {}, std::vector<std::byte>(list.size() * 8)};
+    HostTensor numbers{type, {}, std::vector<std::byte>(list.size() * size_t(width))};
     if (!scalar) numbers.shape = {int64_t(list.size())};
     for (size_t k = 0; k < list.size(); k++)
-      store_i64(DType::i64, numbers.data.data(), int64_t(k), list[k].value());
+      store_i64(type, numbers.data.data(), int64_t(k), list[k].value());
     value.constant = std::make_shared<const HostTensor>(std::move(numbers));
   } else
     value.dims = std::make_shared<const KnownDims>(KnownDims{std::move(list), scalar});

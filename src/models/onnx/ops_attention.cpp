@@ -1,6 +1,7 @@
 // models/onnx/ops_attention.cpp -- attention in its forms, rotary embeddings, linear attention.
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
+#include "models/onnx/heads.h"
 #include "models/onnx/operators.h"
 #include <cmath>
 #include <fmt/format.h>
@@ -11,22 +12,6 @@ namespace {
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
-/// [batch, n, heads * size] -> [batch, heads, n, size]
-Tensor heads_apart(const Tensor& x, int64_t heads) {
-  return x.reshape({x.dim(0), x.dim(1), heads, x.dim(2) / Dim(heads)}).permute({0, 2, 1, 3});
-}
-Tensor heads_together(const Tensor& x) {
-  return x.permute({0, 2, 1, 3}).reshape({x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
-}
-/// Each head as often as groups of queries read it.
-Tensor for_queries(Node& n, const Tensor& x, const Tensor& query) {
-  const Dim q = query.dim(1), k = x.dim(1);
-  if (q == k) return x;
-  if (!q.is_constant() || !k.is_constant() || k.value() == 0 || q.value() % k.value())
-    n.refuse(fmt::format("has {} query heads for {} key heads: a fixed multiple is expected", q.to_string(),
-                         k.to_string()));
-  return x.repeat_interleave(q / k, 1);
-}
 /// bool, broadcast to [batch, 1, queries, keys]: what causality and the window allow; undefined: all.
 Tensor allowed_pairs(Node& n, Dim queries, Dim keys, const Tensor& offset) {
   const int64_t left = n.integer("left_window_size", -1), right = n.integer("right_window_size", -1);
@@ -49,6 +34,32 @@ Tensor bias_of(const Tensor& mask, DType type) {
 }
 
 } // namespace
+
+Tensor heads_apart(const Tensor& x, int64_t heads) {
+  return x.reshape({x.dim(0), x.dim(1), heads, x.dim(2) / Dim(heads)}).permute({0, 2, 1, 3});
+}
+Tensor heads_together(const Tensor& x) {
+  return x.permute({0, 2, 1, 3}).reshape({x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
+}
+Tensor for_queries(Node& n, const Tensor& x, const Tensor& query) {
+  const Dim q = query.dim(1), k = x.dim(1);
+  if (q == k) return x;
+  if (!q.is_constant() || !k.is_constant() || k.value() == 0 || q.value() % k.value())
+    n.refuse(fmt::format("has {} query heads for {} key heads: a fixed multiple is expected", q.to_string(),
+                         k.to_string()));
+  return x.repeat_interleave(q / k, 1);
+}
+Tensor turned(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool neighbours) {
+  const Tensor c = cosine.unsqueeze(2), s = sine.unsqueeze(2);
+  const Dim size = x.dim(3), half = cosine.dim(-1), count = half * Dim(2);
+  const Tensor front = x.slice(3, 0, count);
+  const Tensor a = neighbours ? front.slice(3, 0, count, 2) : front.slice(3, 0, half);
+  const Tensor b = neighbours ? front.slice(3, 1, count, 2) : front.slice(3, half, count);
+  const Tensor real = c * a - s * b, imaginary = s * a + c * b;
+  const Tensor y =
+      neighbours ? stack({real, imaginary}, 4).reshape(front.shape()) : concat({real, imaginary}, 3);
+  return count == size ? y : concat({y, x.slice(3, count, size)}, 3);
+}
 
 void Attention(Node& n) {
   Tensor q = n.in(0), k = n.in(1), v = n.in(2);
@@ -159,19 +170,14 @@ void RotaryEmbedding(Node& n) {
     if (heads < 1) n.refuse(fmt::format("has num_heads = {}: an input of 3 axes needs at least 1", heads));
     x = x.reshape({x.dim(0), x.dim(1), heads, x.dim(2) / Dim(heads)});
   }
-  const int64_t size = n.extents(x)[3];
-  int64_t turned = n.integer("rotary_embedding_dim", 0);
-  if (turned == 0) turned = size;
+  int64_t size = n.integer("rotary_embedding_dim", 0);
+  if (size == 0) size = n.extents(x)[3];
   Tensor cosine = n.in(1), sine = n.in(2);
   if (n.has(3)) cosine = cosine.gather(n.in(3)), sine = sine.gather(n.in(3));
-  cosine = cosine.unsqueeze(2), sine = sine.unsqueeze(2);
-  const Tensor front = x.slice(3, 0, turned);
-  const bool pairs = n.integer("interleaved", 0) != 0;
-  const Tensor a = pairs ? front.slice(3, 0, turned, 2) : front.slice(3, 0, turned / 2);
-  const Tensor b = pairs ? front.slice(3, 1, turned, 2) : front.slice(3, turned / 2, turned);
-  const Tensor real = cosine * a - sine * b, imaginary = sine * a + cosine * b;
-  Tensor y = pairs ? stack({real, imaginary}, 4).reshape(front.shape()) : concat({real, imaginary}, 3);
-  if (turned != size) y = concat({y, x.slice(3, turned, size)}, 3);
+  if (!(cosine.dim(-1) * Dim(2) == Dim(size)))
+    n.refuse(fmt::format("turns {} elements of a head, and has cosines {}: half as many are expected", size,
+                         luminal::to_string(cosine.shape())));
+  const Tensor y = turned(x, cosine, sine, n.integer("interleaved", 0) != 0);
   n.out((given.rank() == 4 ? y.permute({0, 2, 1, 3}) : y.reshape(given.shape())).cast(given.dtype()));
 }
 void LinearAttention(Node& n) {

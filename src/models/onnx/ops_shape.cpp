@@ -176,7 +176,8 @@ void Slice(Node& n) {
       // Numbers are clamped by the slice; an expression that is never before the end of the axis is here.
       const auto clamped = [&](const Dim& at) {
         const bool behind = !at.is_constant() && step > 0;
-        return behind && prove(ge(to_expr(at), to_expr(extent))) == Truth::yes ? extent : at;
+        if (behind && prove(ge(to_expr(at), to_expr(extent))) == Truth::yes) return extent;
+        return behind ? n.importer().cut_at(at, extent) : at;
       };
       const Dim end = clamped(ends[i]);
       const bool to_end = end.is_constant() && end.value() >= int64_t(1) << 30;
@@ -508,8 +509,13 @@ bool dims_max(Node& n) {
 }
 bool dims_cast(Node& n) {
   if (!n.value(0).dims || n.data().op_type != "Cast") return false;
-  if (ElementType(int32_t(n.integer("to"))) != ElementType::i64) return false;
-  return dims_same(n);
+  const auto to = ElementType(int32_t(n.integer("to")));
+  if (to != ElementType::i64 && to != ElementType::i32) return false; // sizes fit into 32 bits
+  Value value = n.value(0);
+  value.type = to;
+  value.tensor = Tensor();
+  n.out_value(0, std::move(value));
+  return true;
 }
 bool dims_product(Node& n) {
   const auto x = n.value(0).dims;

@@ -14,6 +14,12 @@ C = Lowering
 T = typing.Any
 
 
+def of_width(x: T, embed_dim: int) -> T:
+    """PyTorch's own tracing says nothing of a width that changes: it is what the weights have, which the
+    program sees to at each call."""
+    return x if isinstance(x.shape[2], int) else x.narrow(2, 0, embed_dim)
+
+
 def hidden(c: C, mask: T, mask_type: T, shape: T) -> T:
     """The mask, true where a key is hidden, as [batch, heads, queries, keys]; numbers hide where they are
     not 0."""
@@ -45,6 +51,7 @@ def multi_head_attention(
     average_attn_weights: bool = True,
     mask_type: T = None,
 ) -> T:
+    query, key, value = (of_width(x, embed_dim) for x in (query, key, value))
     batch, queries, keys = query.shape[0], query.shape[1], key.shape[1]
     width = embed_dim // num_head
 
@@ -106,6 +113,7 @@ def encoder_layer(
         inner = pl.linear(v, ffn_weight_1, ffn_bias_1)
         return pl.linear(pl.gelu(inner) if use_gelu else pl.relu(inner), ffn_weight_2, ffn_bias_2)
 
+    x = of_width(x, embed_dim)
     if norm_first:
         x = x + attention(norm(x, norm_weight_1, norm_bias_1))
         return x + feed_forward(norm(x, norm_weight_2, norm_bias_2))

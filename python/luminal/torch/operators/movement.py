@@ -1,6 +1,7 @@
 # python/luminal/torch/operators/movement.py -- views, joins, paddings: where elements go.
 from __future__ import annotations
 
+import math
 import typing
 
 import luminal as pl
@@ -27,7 +28,26 @@ T = typing.Any
     "aten._reshape_copy",
 )
 def reshape(c: C, x: T, *_: T) -> T:
-    return x.reshape(*c.shape) if c.shape else x.reshape(())
+    shape = c.shape
+    if not shape:
+        return x.reshape(())
+    # as many elements may be in both for the sizes that PyTorch guards only: one axis has another extent,
+    # in the result (which Lowering.checked cuts) or in what is read
+    axis, extent = fitting(math.prod(x.shape), shape)
+    if axis is not None:
+        return x.reshape(*shape[:axis], extent, *shape[axis + 1 :])
+    axis, extent = fitting(math.prod(shape), x.shape)
+    return (x if axis is None else x.narrow(axis, 0, extent)).reshape(*shape)
+
+
+def fitting(count: T, shape: T) -> T:
+    """Where other than so many elements are in a shape: an axis, and the extent with which they are."""
+    if math.prod(shape) != count:
+        for axis in range(len(shape)):
+            others = math.prod((*shape[:axis], *shape[axis + 1 :]))
+            if others != 0 and count // others * others == count:
+                return axis, count // others
+    return None, None
 
 
 @operator("aten.expand", "aten.expand_copy", "aten.broadcast_to", "prims.broadcast_in_dim")
@@ -136,14 +156,23 @@ def unbind(c: C, x: T, dim: int = 0) -> T:
     return tuple(select(c, x, dim, index) for index in range(len(c.types)))
 
 
+def agreeing(x: T, shape: T, dim: int) -> T:
+    """With the sizes of the whole, but along dim: they are equal for the sizes that PyTorch guards."""
+    for axis, (has, wanted) in enumerate(zip(x.shape, shape)):
+        if axis != dim and has != wanted:
+            x = x.narrow(axis, 0, wanted)
+    return x
+
+
 @operator("aten.cat")
 def cat(c: C, tensors: T, dim: int = 0) -> T:
     rank = len(c.shape)
     taken = [x for x in tensors if x.ndim == rank]  # PyTorch leaves out empty tensors of one axis
     if not taken:
         return c.full(c.shape, 0, c.dtype)
-    taken = c.arguments(*taken)
-    return pl.concat(taken, axis_of(dim, rank)) if len(taken) > 1 else taken[0]
+    dim = axis_of(dim, rank)
+    taken = [agreeing(x, c.shape, dim) for x in c.arguments(*taken)]
+    return pl.concat(taken, dim) if len(taken) > 1 else taken[0]
 
 
 @operator("aten.stack")
