@@ -171,6 +171,25 @@ private:
   bool along_rows(StageId s, const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product, int64_t apart = 1);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
+  // Products with an operand that is transposed as panels of it are copied (choose_transposed.cpp).
+  struct PanelProduct {
+    StageLoop columns;           // along which the panels' operand alone moves, and
+    AxisId axis;                 // their axis
+    const FormulaLoad* load;     // of that operand
+    std::vector<StageLoop> rows; // along which the other one moves
+    int64_t uses = 1, deep = 1;  // rows; elements of the sum
+  };
+  struct PanelTile {               // of registers
+    int64_t vectors = 1, part = 1; // part: of the next loop of rows
+    size_t whole = 0;              // of the inner loops of rows
+    double cost = 0;               // 0: none fits
+  };
+  struct PanelLoops {
+    std::string copy, panels, vectors, lanes; // the stage of the copy, loops
+  };
+  std::optional<PanelProduct> panel_product(StageId s, const std::vector<std::string>& common) const;
+  PanelTile panel_tile(const PanelProduct& p) const;
+  bool copy_panels(StageId& s, const PanelProduct& p, int64_t columns, PanelLoops& l);
   bool transposed_panels(StageId s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
