@@ -317,6 +317,22 @@ private:
     std::string far;
     int64_t row_bytes = 0; // of what varies with them
   };
+  // The usual loops of a stage (choose_order.cpp).
+  struct StageLoops {
+    bool folds = false;
+    std::optional<std::string> lanes;
+    int64_t vectors = 1; // of lanes, at once
+    Tile tile;
+    std::vector<std::string> kept, reduced; // beside lanes, tile and common loops
+  };
+  bool choose_lanes(StageId s, const std::vector<std::string>& common, StageLoops& l);
+  bool takes_turns(StageId s, const StageLoop& loop) const;
+  void sort_loops(StageId s, const std::vector<std::string>& common, StageLoops& l);
+  void order_stage(StageId s, const std::vector<std::string>& common, StageLoops& l);
+  void write_out_reduced(StageId s, const StageLoops& l);
+  void write_out_lanes(StageId s, const std::vector<std::string>& common, const StageLoops& l);
+  void write_out_elements(StageId s, const std::vector<std::string>& common, const StageLoops& l);
+  void share_out(StageId s, const std::vector<std::string>& common, const StageLoops& l);
   static bool transcendental(const Formula& f);
   int64_t vectors_at_once(StageId s, const std::string& loop, const std::vector<std::string>& common);
   std::string split_lanes(StageId s, const std::string& loop, int64_t vectors = 1);
