@@ -163,7 +163,6 @@ private:
   bool copy_windows(StageId s, const WindowedProduct& p, bool across);
   bool copy_padded(StageId s, const WindowedProduct& product, bool across);
   bool images_inside(StageId s, const WindowedProduct& product, int64_t bytes);
-  bool padded_tile(StageId s, const std::vector<std::string>& common);
   AxisId run_of_reader(StageId s) const;
   bool lanes_by_copy(StageId s);
   bool sums_rows(const WindowedProduct& product) const;
@@ -275,6 +274,22 @@ private:
                         const std::vector<std::string>& common);
   std::vector<const Formula*> factors(StageId s) const;
   std::optional<Product> product(StageId s, const std::vector<std::string>& common) const;
+  // Products with what copy_padded() copied (choose_padded.cpp).
+  struct PaddedProduct {
+    std::string panel, nv, lane, mt, mi; // loops: panels, their vectors, lanes; tiles, columns of a tile
+    std::string row, rt, ri;         // rows of an image, their tiles, rows of a tile; empty: there is one row
+    std::vector<std::string> images; // loops outside of the rows
+    int64_t vectors = 1, panels = 1, tile_rows = 1, tile_columns = 1;
+    Expr domain, column; // over loops; the loop over columns before it was split
+  };
+  PaddedProduct padded_panels(StageId s, const Product& p);
+  bool cuts_windows(const PaddedProduct& t, Expr loop) const;
+  void split_padded_tile(StageId s, const Product& p, PaddedProduct& t);
+  void order_padded(StageId s, const Product& p, const PaddedProduct& t,
+                    const std::vector<std::string>& common);
+  bool too_many_sums(StageId s, const PaddedProduct& t, const StageLoop& window) const;
+  void write_out_windows(StageId s, const Product& p, const PaddedProduct& t);
+  bool padded_tile(StageId s, const std::vector<std::string>& common);
   void prefetch_tiles(StageId s, ValueId value, const std::string& tiles, const std::string& inner);
   void prefetch_panels(StageId s, const Product& p, const std::string& panels, const std::string& depth);
   void columns_apart();
