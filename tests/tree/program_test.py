@@ -388,10 +388,6 @@ def tuning(luminal, folder):
     luminal.refuses("replay", log, folder / "other.lum", says="is of another model, or of other sizes")
     (folder / "cut.log").write_bytes(log.read_bytes()[:-40])
     luminal.refuses("replay", folder / "cut.log", says="cut.log: has no end")
-    (folder / "program.log").write_bytes(log.read_bytes().replace(b'"model":', b'"mine":', 1))
-    luminal.refuses("replay", folder / "program.log",
-                    says="program.log: its head does not say what was searched: a program wrote it, which can "
-                         "replay it (SearchOptions::log)")
     luminal.refuses("replay", terms, says="small.lum: is not a log of a search")
     luminal.refuses("replay", folder / "none.log", says="none.log: No such file")
 
