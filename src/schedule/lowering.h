@@ -222,6 +222,14 @@ private:
   /// statements index with.
   Body nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
   Body inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
+  Body vector_loop(const StageLoop& loop, State state, const Inner& inside);
+  Body unrolled_loop(const StageLoop& loop, State state, const Inner& inside);
+  struct TripEnds;
+  TripEnds trip_ends(const StageLoop& loop, const State& state) const;
+  void bound_trips(const StageLoop& loop, const State& state, TripEnds& ends) const;
+  Body trips(const StageLoop& loop, size_t position, State state, Expr from, Expr to, Expr odd,
+             const Inner& inside);
+  Body serial_loop(const StageLoop& loop, size_t position, const State& state, const Inner& inside);
   Body hole_lets(State& state, const std::vector<Expr>& exprs);
   /// Names for the parts of bodies that the loops still to be opened (from position i of rest_ on)
   /// do not change.
