@@ -44,7 +44,7 @@ AxisUse use_along(const Nests& nests, StageId stage, Expr symbol) {
   AxisUse use;
   auto count = [&](Step step) {
     switch (step) {
-    case Step::none: use.none++; break;
+    case Step::none: break;
     case Step::contiguous: use.contiguous++; break;
     case Step::near: use.near++; break;
     case Step::strided: use.strided++; break;

@@ -21,9 +21,8 @@ bool varies(std::span<const Expr> index, Expr symbol);
 std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& index);
 
 struct AxisUse {
-  int none = 0, contiguous = 0, near = 0, strided = 0,
-      irregular = 0;     // loads; of stores, near ones count as strided
-  int backwards = 0;     // of the near loads
+  int contiguous = 0, near = 0, strided = 0, irregular = 0; // loads; of stores, near ones count as strided
+  int backwards = 0;                                        // of the near loads
   int gathers = 0;       // of the irregular loads: an index from memory moves, itself contiguous or invariant
   int strided_after = 0; // of the strided ones: stores, and loads of maps behind the sums
   bool store_contiguous = false;

@@ -7,40 +7,38 @@
 
 namespace luminal::kernel {
 
-/// Lanes go along one operand's kept axis: panels of it are transposed as they are copied, for the
-/// whole sum. The other operand is read where it lies, or where copy_padded() copied it: windows of it
-/// overlap, and the rows of a register tile are those of a window first.
-bool DefaultScheduler::transposed_panels(StageId s, const std::vector<std::string>& common) {
+/// What transposed_panels() takes on, or nothing: f32 operands of constant extents without conditions, of
+/// which one has a single kept axis and rows along a summed one.
+std::optional<DefaultScheduler::PanelProduct>
+DefaultScheduler::panel_product(StageId s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   const std::vector<const Formula*> both = factors(s);
-  if (both.empty() || !common.empty() || !st.domain.is_constant(1)) return false;
+  if (both.empty() || !common.empty() || !st.domain.is_constant(1)) return {};
   const FormulaLoad* const loads[] = {load_of(*both[0]), load_of(*both[1])};
   std::vector<Expr> index[2];
   for (int load : {0, 1}) {
     const ConeValue& value = value_at(loads[size_t(load)]->value);
     if (!loads[size_t(load)]->guard.is_constant(1) || value.dtype != DType::f32 ||
         both[size_t(load)]->dtype != DType::f32)
-      return false;
+      return {};
     index[load] = over_loops(nest(s), loads[size_t(load)]->index);
   }
-  const auto moves = [&](int load, const StageLoop& l) { return varies(index[load], l.symbol); };
   const auto side_by_side = [&](int load, const StageLoop& l) {
     return step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
   };
   std::vector<const StageLoop*> depth, kept[2]; // kept: along which that operand moves
   for (auto& l : nest(s).loops) {
     if (!l.symbol.is_symbol()) continue;
-    if (!l.extent.is_constant()) return false;
-    const bool first = moves(0, l), second = moves(1, l);
-    if (loop_reduces(s, l)) {
-      if (!first || !second) return false;
+    if (!l.extent.is_constant()) return {};
+    const bool first = varies(index[0], l.symbol), second = varies(index[1], l.symbol);
+    if (first && second && loop_reduces(s, l))
       depth.push_back(&l);
-    } else if (first == second)
-      return false;
-    else
+    else if (first != second && !loop_reduces(s, l))
       kept[first ? 0 : 1].push_back(&l);
+    else
+      return {};
   }
-  if (depth.size() < 2 || reduced_axes(st).size() < 2) return false;
+  if (depth.size() < 2 || reduced_axes(st).size() < 2) return {};
   const auto axis_of = [&](const StageLoop& l) {
     const auto found = std::ranges::find(nests_.cone.axes, l.symbol, &ConeAxis::symbol);
     return found == nests_.cone.axes.end() ? AxisId() : AxisId(found - nests_.cone.axes.begin());
@@ -63,33 +61,28 @@ bool DefaultScheduler::transposed_panels(StageId s, const std::vector<std::strin
       continue;
     if (!found || written(n)) found = load;
   }
-  if (!found) return false;
-  const int panel = *found;
-  const StageLoop n = *kept[panel][0];
-  std::vector<StageLoop> rows;
-  int64_t uses = 1, deep = 1;
-  for (auto* l : kept[1 - panel]) rows.push_back(*l), uses *= trips(*l);
-  for (auto* l : depth) deep *= trips(*l);
-  if (uses < fewest_transposed || deep < 64) return false;
+  if (!found) return {};
+  PanelProduct p{*kept[*found][0], axis_of(*kept[*found][0]), loads[size_t(*found)], {}};
+  for (auto* l : kept[1 - *found]) p.rows.push_back(*l), p.uses *= trips(*l);
+  for (auto* l : depth) p.deep *= trips(*l);
+  if (p.uses < fewest_transposed || p.deep < 64) return {};
+  return p;
+}
 
-  // The register tile: whole inner rows, a part of the next loop, and vectors; full panels for all
-  // workers.
-  struct Choice {
-    int64_t vectors = 1, part = 1;
-    size_t whole = 0; // of the inner loops
-    double cost = 0;
-  } usual;
-  const int64_t lanes = limits_.lanes, all_vectors = (trips(n) + lanes - 1) / lanes;
+/// The register tile: whole inner rows, a part of the next loop, and vectors; full panels for all workers.
+DefaultScheduler::PanelTile DefaultScheduler::panel_tile(const PanelProduct& p) const {
+  PanelTile usual;
+  const int64_t lanes = limits_.lanes, all_vectors = (trips(p.columns) + lanes - 1) / lanes;
   for (int64_t v = 1; v <= std::min<int64_t>(4, all_vectors); v++) {
     int64_t inner = 1;
-    for (size_t whole = 0; whole <= rows.size(); whole++) {
-      const int64_t next = whole < rows.size() ? trips(rows[rows.size() - 1 - whole]) : 1;
+    for (size_t whole = 0; whole <= p.rows.size(); whole++) {
+      const int64_t next = whole < p.rows.size() ? trips(p.rows[p.rows.size() - 1 - whole]) : 1;
       for (int64_t part = 1; part <= next && tile_fits(inner * part, v); part++) {
         if (part == next && next > 1) break; // that is one more whole loop
         const int64_t panels = (all_vectors + v - 1) / v, last = all_vectors - (panels - 1) * v;
         // Vectors of panels come from beyond the first cache, for all rows of a tile at once.
-        const double far = deep * v * lanes * 4 > limits_.l2 / 2 ? 0.3 : 0.1;
-        const int64_t tiles = (next + part - 1) / part, others = uses / inner / next;
+        const double far = p.deep * v * lanes * 4 > limits_.l2 / 2 ? 0.3 : 0.1;
+        const int64_t tiles = (next + part - 1) / part, others = p.uses / inner / next;
         const double cost = (1 + far * double(tiles) / double(inner * next)) *
                             (double(panels - 1) * tile_cost(inner, next, inner, part, v) +
                              tile_cost(inner, next, inner, part, last)) *
@@ -97,22 +90,24 @@ bool DefaultScheduler::transposed_panels(StageId s, const std::vector<std::strin
         if (usual.cost == 0 || cost < usual.cost * 0.999) usual = {v, part, whole, cost};
       }
       inner *= next;
-      if (whole == rows.size() || !tile_fits(inner, v)) break;
+      if (whole == p.rows.size() || !tile_fits(inner, v)) break;
     }
   }
-  if (usual.cost == 0 || !ask(s, "transposed", 1, {0, 1})) return false;
-  const int64_t columns = usual.vectors * lanes;
+  return usual;
+}
 
-  // The copy: its own loops are the axes of the operand, neighbours along memory are one.
-  const std::string name = st.name, value = value_at(loads[size_t(panel)]->value).name,
+/// The copy: its own loops are the axes of the operand, neighbours along memory are one. False where it
+/// cannot be made; else s is the stage of the product behind it, both with their columns cut.
+bool DefaultScheduler::copy_panels(StageId& s, const PanelProduct& p, int64_t columns, PanelLoops& l) {
+  const std::string name = stage(s).name, value = value_at(p.load->value).name, n = p.columns.name,
                     copy = nests_.free_name(value + ".panels");
   std::vector<std::string> axes; // as they lie
   size_t run = 0;                // the first of those that are one run of memory
-  for (Expr e : loads[size_t(panel)]->index) {
+  for (Expr e : p.load->index) {
     if (e.is_constant()) continue;
     const AxisId axis = plain_axis(nests_.cone, e);
     if (!axis) return false;
-    if (axis == axis_of(n))
+    if (axis == p.axis)
       run = axes.size();
     else
       axes.push_back(axis_at(axis).name);
@@ -120,21 +115,16 @@ bool DefaultScheduler::transposed_panels(StageId s, const std::vector<std::strin
   if (run == axes.size() || !try_add(DirectiveKind::stage, {value, copy})) return false;
   s++;
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
-  const std::string np = fresh(n.name + ".p"), nq = fresh(n.name + ".q"), nv = fresh(n.name + ".v"),
-                    nl = fresh(n.name + ".l");
+  const std::string inside = fresh(n + ".q");
+  l = {copy, fresh(n + ".p"), fresh(n + ".v"), fresh(n + ".l")};
   for (const std::string& who : {name, copy}) {
-    add(DirectiveKind::split, {who, n.name, np, nq}, {columns});
-    add(DirectiveKind::split, {who, nq, nv, nl}, {lanes});
+    add(DirectiveKind::split, {who, n, l.panels, inside}, {columns});
+    add(DirectiveKind::split, {who, inside, l.vectors, l.lanes}, {limits_.lanes});
   }
-  const auto in_order = [&](const std::string& who, std::initializer_list<std::vector<std::string>> loops) {
-    std::vector<std::string> words{who};
-    for (auto& some : loops) words.insert(words.end(), some.begin(), some.end());
-    add(DirectiveKind::order, words);
-  };
-  std::vector<std::string> stored{copy, np};
+  std::vector<std::string> stored{copy, l.panels};
   stored.insert(stored.end(), axes.begin(), axes.end());
-  stored.push_back(n.name);
-  in_order(copy, {{np, nv, nl}, axes});
+  stored.push_back(n);
+  order_loops(copy, {{l.panels, l.vectors, l.lanes}, axes});
   while (axes.size() > run + 1) {
     const std::string inner = axes.back();
     axes.pop_back();
@@ -144,34 +134,48 @@ bool DefaultScheduler::transposed_panels(StageId s, const std::vector<std::strin
   // In squares, in registers.
   const std::string along = axes.back();
   axes.pop_back();
-  if (trips(*nest(s - 1).find(along)) >= lanes) {
+  if (trips(*nest(s - 1).find(along)) >= limits_.lanes) {
     const std::string kt = fresh(along + ".t"), ku = fresh(along + ".u");
-    add(DirectiveKind::split, {copy, along, kt, ku}, {lanes});
-    in_order(copy, {{np}, axes, {nv, kt, ku, nl}});
+    add(DirectiveKind::split, {copy, along, kt, ku}, {limits_.lanes});
+    order_loops(copy, {{l.panels}, axes, {l.vectors, kt, ku, l.lanes}});
     add(DirectiveKind::unroll, {copy, ku});
   } else
-    in_order(copy, {{np}, axes, {nv, along, nl}});
+    order_loops(copy, {{l.panels}, axes, {l.vectors, along, l.lanes}});
   add(DirectiveKind::store, stored);
-  add(DirectiveKind::vector, {copy, nl});
+  add(DirectiveKind::vector, {copy, l.lanes});
+  return true;
+}
 
+/// Lanes go along one operand's kept axis: panels of it are transposed as they are copied, for the
+/// whole sum. The other operand is read where it lies, or where copy_padded() copied it: windows of it
+/// overlap, and the rows of a register tile are those of a window first.
+bool DefaultScheduler::transposed_panels(StageId s, const std::vector<std::string>& common) {
+  const std::optional<PanelProduct> p = panel_product(s, common);
+  if (!p) return false;
+  const PanelTile tile = panel_tile(*p);
+  if (tile.cost == 0 || !ask(s, "transposed", 1, {0, 1})) return false;
+  PanelLoops l;
+  if (!copy_panels(s, *p, tile.vectors * limits_.lanes, l)) return false;
+  const std::string name = stage(s).name;
   std::vector<std::string> outside, inside, summed;
-  const size_t first = rows.size() - usual.whole; // of the loops that are written out
-  for (size_t r = 0; r < rows.size(); r++) (r < first ? outside : inside).push_back(rows[r].name);
-  if (usual.part > 1) {
-    const std::string ri = fresh(outside.back() + ".i"), rt = fresh(outside.back() + ".t");
-    add(DirectiveKind::split, {name, outside.back(), rt, ri}, {usual.part});
+  const size_t first = p->rows.size() - tile.whole; // of the loops that are written out
+  for (size_t r = 0; r < p->rows.size(); r++) (r < first ? outside : inside).push_back(p->rows[r].name);
+  if (tile.part > 1) {
+    const std::string ri = nests_.free_name(outside.back() + ".i"),
+                      rt = nests_.free_name(outside.back() + ".t");
+    add(DirectiveKind::split, {name, outside.back(), rt, ri}, {tile.part});
     outside.back() = rt;
     inside.insert(inside.begin(), ri);
   }
-  for (auto& l : nest(s).loops)
-    if (loop_reduces(s, l) && l.symbol.is_symbol()) summed.push_back(l.name);
-  in_order(name, {{np}, outside, summed, inside, {nv, nl}});
-  inside.push_back(nv);
+  for (auto& loop : nest(s).loops)
+    if (loop_reduces(s, loop) && loop.symbol.is_symbol()) summed.push_back(loop.name);
+  order_loops(name, {{l.panels}, outside, summed, inside, {l.vectors, l.lanes}});
+  inside.push_back(l.vectors);
   inside.insert(inside.begin(), name);
-  add(DirectiveKind::vector, {name, nl});
+  add(DirectiveKind::vector, {name, l.lanes});
   add(DirectiveKind::unroll, inside);
-  add(DirectiveKind::at, {name, np});
-  for (const std::string& who : {copy, name}) add(DirectiveKind::parallel, {who, np});
+  add(DirectiveKind::at, {name, l.panels});
+  for (const std::string& who : {l.copy, name}) add(DirectiveKind::parallel, {who, l.panels});
   done_ = s;
   return true;
 }

@@ -8,12 +8,13 @@
 
 namespace luminal::kernel {
 
-namespace {
 int64_t bytes_of(const ConeValue& value) {
   int64_t bytes = std::max(1, bits(value.dtype) / 8);
   for (const Expr extent : value.shape) bytes = extent.is_constant() ? bytes * extent.value() : 0;
   return bytes;
 }
+
+namespace {
 
 /// How often the product reads an element of what it reads through windows.
 double reads_of_element(const Cone& cone, const Stage& st, const WindowedProduct& p) {
@@ -246,135 +247,6 @@ void DefaultScheduler::whole_copy(const WindowedProduct& p, int64_t apart) {
     add(DirectiveKind::order, order);
   }
   add(DirectiveKind::store, words);
-}
-
-/// The product of panels with what copy_padded() copied: tiles of neighbours along a row of results, in
-/// one row or in two, by one panel.
-bool DefaultScheduler::padded_tile(StageId s, const std::vector<std::string>& common) {
-  const std::optional<Product> p = product(s, common);
-  if (!p) return false;
-  const std::string name = stage(s).name;
-  std::vector<std::string> images = p->more_rows;
-  std::string row;
-  if (!images.empty()) row = images.back(), images.pop_back();
-  const std::string nv = nests_.free_name(p->n + ".v"), lane = nests_.free_name(p->n + ".l"),
-                    mt = nests_.free_name(p->m + ".t"), mi = nests_.free_name(p->m + ".i");
-  std::string panel = p->panels;
-  if (panel.empty()) {
-    const std::string inside = nests_.free_name(p->n + ".q");
-    panel = nests_.free_name(p->n + ".p");
-    const int64_t most = (limits_.vector_registers >= 32 ? 4 : 2) * limits_.lanes;
-    add(DirectiveKind::split, {name, p->n, panel, inside}, {most});
-    add(DirectiveKind::split, {name, inside, nv, lane}, {limits_.lanes});
-  } else
-    add(DirectiveKind::split, {name, p->n, nv, lane}, {limits_.lanes});
-  const int64_t vectors = trips(*nest(s).find(nv)), all_rows = row.empty() ? 1 : trips(*nest(s).find(row)),
-                columns = trips(*nest(s).find(p->m)), panels = trips(*nest(s).find(panel));
-  // The tile that leaves least over; of equal ones the longest, which is written in the fewest
-  // pieces.
-  std::pair<int64_t, int64_t> usual{1, 1};
-  const bool streamed = vectors * limits_.lanes * p->deep * 4 > limits_.l1;
-  double best = 0;
-  const Expr domain = substitute(stage(s).domain, nest(s).axis_values);
-  const bool cut = !domain.is_constant(1);
-  const Expr column = nest(s).find(p->m)->symbol;
-  // Rows of windows are left out by the loop over them, columns point by point: of the places in a
-  // tile few meet the border, and the code generator knows which.
-  std::vector<Expr> conditions{domain};
-  if (domain.kind() == ExprKind::logical_and) conditions.assign(domain.args().begin(), domain.args().end());
-  const auto cuts = [&](Expr loop) {
-    return loop.is_symbol() && std::ranges::any_of(conditions, [&](Expr e) {
-             return depends_on(e, loop) && !depends_on(e, column);
-           });
-  };
-  for (int64_t r : {1, 2})
-    for (int64_t c : {4, 2, 3, 5, 6, 8, 7}) {
-      if (cut && r > 1) continue;
-      if (r > all_rows || c > columns || r * c > 16 / vectors + 3 || !tile_fits(r * c, vectors)) continue;
-      // (Each tile passes through a panel, which is more than its multiply-adds where that is not
-      // at hand.)
-      const int64_t passes = (all_rows + r - 1) / r * ((columns + c - 1) / c);
-      const double cost = tile_cost(all_rows, columns, r, c, vectors, streamed) +
-                          (streamed ? 0.15 * double(vectors * passes) : 0);
-      if (best == 0 || cost < best * 0.999) best = cost, usual = {r, c};
-    }
-  const int64_t tile_rows = std::min(ask(s, "tile_rows", usual.first,
-                                         cut ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2, 4}),
-                                     all_rows),
-                tile_columns = std::min(ask(s, "tile_columns", usual.second, {1, 2, 3, 4, 5, 6, 7}), columns);
-  add(DirectiveKind::split, {name, p->m, mt, mi}, {tile_columns});
-  std::string rt, ri;
-  if (!row.empty()) {
-    rt = nests_.free_name(row + ".t"), ri = nests_.free_name(row + ".i");
-    add(DirectiveKind::split, {name, row, rt, ri}, {tile_rows});
-  }
-  // The second cache holds all panels, or one of them at a time beside what it meets.
-  const std::string tiles = row.empty() ? mt : rt;
-  const int64_t threads = common.empty() ? limits_.threads : 1;
-  const auto filled = [&](const std::string& loop) { return share_of(trips(*nest(s).find(loop)), threads); };
-  const bool by_panels = ask(s, "panels_outside",
-                             filled(panel) > filled(tiles) - 0.02 &&
-                                 (panels * vectors * limits_.lanes * p->deep * 4 > limits_.l2 / 2 ||
-                                  filled(panel) > filled(tiles) + 0.02),
-                             {0, 1});
-  std::vector<std::string> words{name};
-  words.insert(words.end(), common.begin(), common.end());
-  const size_t first = words.size();
-  words.insert(words.end(), p->outer.begin(), p->outer.end());
-  words.insert(words.end(), images.begin(), images.end());
-  words.insert(words.end(), {by_panels ? panel : tiles, by_panels ? tiles : panel});
-  if (!row.empty()) words.push_back(mt);
-  words.insert(words.end(), p->depth.begin(), p->depth.end());
-  if (!row.empty()) words.push_back(ri);
-  words.insert(words.end(), {mi, nv, lane});
-  std::string shared = by_panels ? panel : tiles;
-  const bool inside =
-      by_panels && bytes_of(value_at(p->other)) < panels * vectors * limits_.lanes * p->deep * 4;
-  if (!images.empty() && !inside && filled(images[0]) >= filled(shared)) shared = images[0];
-  // (What workers share stands outermost: all that is inside is done by one of them.)
-  std::rotate(words.begin() + long(first), std::ranges::find(words, shared),
-              std::ranges::find(words, shared) + 1);
-  add(DirectiveKind::order, words);
-  add(DirectiveKind::parallel, {name, common.empty() ? shared : common[0]});
-  add(DirectiveKind::vector, {name, lane});
-  words = {name, mi, nv};
-  if (!row.empty()) words.push_back(ri);
-  add(DirectiveKind::unroll, words);
-  for (const std::string& d : p->depth)
-    if (cuts(nest(s).find(d)->symbol)) add(DirectiveKind::predicate_bound, {name, d});
-  // Of columns each place of a tile knows its own: tiles at the ends of a row are written apart
-  // from those between them.
-  if (cut && depends_on(domain, column) && trips(*nest(s).find(mt)) > 1)
-    add(DirectiveKind::predicate_split, {mt});
-  // Bodies along a window share what neighbouring columns read, and the compiler keeps all of that:
-  // where it has no registers for it, sums go to the stack.
-  const Expr along = nest(s).find(mi)->symbol;
-  const auto too_many = [&](const StageLoop& window) {
-    bool overlaps = false;
-    visit_loads(stage(s), [&](const FormulaLoad& f) {
-      for (Expr e : f.index) {
-        const Expr at = substitute(e, nest(s).axis_values);
-        overlaps |= along.is_symbol() && depends_on(at, along) && depends_on(at, window.symbol);
-      }
-    });
-    const int64_t sums = tile_rows * tile_columns * vectors;
-    return overlaps && sums + tile_columns + trips(window) - 1 > limits_.vector_registers;
-  };
-  // Small windows are written out, up to what the domain cuts: that would take a body more for what
-  // is left, and gain nothing.
-  int64_t bodies = 1;
-  for (size_t d = p->depth.size(); d-- > 0;) {
-    const StageLoop* l = nest(s).find(p->depth[d]);
-    if (!l->symbol.is_symbol()) continue;
-    if (cuts(l->symbol) || too_many(*l)) break;
-    const int64_t n = trips(*l), part = bodies == 1 && n > 8 ? 4 : n;
-    if (bodies * part > 9) break;
-    if (part > 1) add(DirectiveKind::jam, {name, l->name}, {part});
-    bodies *= part;
-    if (part < n) break;
-  }
-  done_ = s;
-  return true;
 }
 
 /// The axis along which the only map on the results of a fold writes its own side by side; none where that is

@@ -51,4 +51,7 @@ WindowWays window_ways(const WindowedProduct& product, const MachineLimits& limi
 /// The best blocks, or those of so many rows.
 WindowBlocks window_blocks(const WindowedProduct& product, const MachineLimits& limits, int64_t rows = 0);
 
+/// Of a value; 0 where an extent is not constant.
+int64_t bytes_of(const ConeValue& value);
+
 } // namespace luminal::kernel

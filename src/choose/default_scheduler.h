@@ -165,7 +165,6 @@ private:
   bool copy_windows(StageId s, const WindowedProduct& p, bool across);
   bool copy_padded(StageId s, const WindowedProduct& product, bool across);
   bool images_inside(StageId s, const WindowedProduct& product, int64_t bytes);
-  bool padded_tile(StageId s, const std::vector<std::string>& common);
   AxisId run_of_reader(StageId s) const;
   bool lanes_by_copy(StageId s);
   bool sums_rows(const WindowedProduct& product) const;
@@ -173,6 +172,25 @@ private:
   bool along_rows(StageId s, const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product, int64_t apart = 1);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
+  // Products with an operand that is transposed as panels of it are copied (choose_transposed.cpp).
+  struct PanelProduct {
+    StageLoop columns;           // along which the panels' operand alone moves, and
+    AxisId axis;                 // their axis
+    const FormulaLoad* load;     // of that operand
+    std::vector<StageLoop> rows; // along which the other one moves
+    int64_t uses = 1, deep = 1;  // rows; elements of the sum
+  };
+  struct PanelTile {               // of registers
+    int64_t vectors = 1, part = 1; // part: of the next loop of rows
+    size_t whole = 0;              // of the inner loops of rows
+    double cost = 0;               // 0: none fits
+  };
+  struct PanelLoops {
+    std::string copy, panels, vectors, lanes; // the stage of the copy, loops
+  };
+  std::optional<PanelProduct> panel_product(StageId s, const std::vector<std::string>& common) const;
+  PanelTile panel_tile(const PanelProduct& p) const;
+  bool copy_panels(StageId& s, const PanelProduct& p, int64_t columns, PanelLoops& l);
   bool transposed_panels(StageId s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
@@ -258,6 +276,22 @@ private:
                         const std::vector<std::string>& common);
   std::vector<const Formula*> factors(StageId s) const;
   std::optional<Product> product(StageId s, const std::vector<std::string>& common) const;
+  // Products with what copy_padded() copied (choose_padded.cpp).
+  struct PaddedProduct {
+    std::string panel, nv, lane, mt, mi; // loops: panels, their vectors, lanes; tiles, columns of a tile
+    std::string row, rt, ri;         // rows of an image, their tiles, rows of a tile; empty: there is one row
+    std::vector<std::string> images; // loops outside of the rows
+    int64_t vectors = 1, panels = 1, tile_rows = 1, tile_columns = 1;
+    Expr domain, column; // over loops; the loop over columns before it was split
+  };
+  PaddedProduct padded_panels(StageId s, const Product& p);
+  bool cuts_windows(const PaddedProduct& t, Expr loop) const;
+  void split_padded_tile(StageId s, const Product& p, PaddedProduct& t);
+  void order_padded(StageId s, const Product& p, const PaddedProduct& t,
+                    const std::vector<std::string>& common);
+  bool too_many_sums(StageId s, const PaddedProduct& t, const StageLoop& window) const;
+  void write_out_windows(StageId s, const Product& p, const PaddedProduct& t);
+  bool padded_tile(StageId s, const std::vector<std::string>& common);
   void prefetch_tiles(StageId s, ValueId value, const std::string& tiles, const std::string& inner);
   void prefetch_panels(StageId s, const Product& p, const std::string& panels, const std::string& depth);
   void columns_apart();
@@ -300,6 +334,22 @@ private:
     std::string far;
     int64_t row_bytes = 0; // of what varies with them
   };
+  // The usual loops of a stage (choose_order.cpp).
+  struct StageLoops {
+    bool folds = false;
+    std::optional<std::string> lanes;
+    int64_t vectors = 1; // of lanes, at once
+    Tile tile;
+    std::vector<std::string> kept, reduced; // beside lanes, tile and common loops
+  };
+  bool choose_lanes(StageId s, const std::vector<std::string>& common, StageLoops& l);
+  bool takes_turns(StageId s, const StageLoop& loop) const;
+  void sort_loops(StageId s, const std::vector<std::string>& common, StageLoops& l);
+  void order_stage(StageId s, const std::vector<std::string>& common, StageLoops& l);
+  void write_out_reduced(StageId s, const StageLoops& l);
+  void write_out_lanes(StageId s, const std::vector<std::string>& common, const StageLoops& l);
+  void write_out_elements(StageId s, const std::vector<std::string>& common, const StageLoops& l);
+  void share_out(StageId s, const std::vector<std::string>& common, const StageLoops& l);
   static bool transcendental(const Formula& f);
   int64_t vectors_at_once(StageId s, const std::string& loop, const std::vector<std::string>& common);
   std::string split_lanes(StageId s, const std::string& loop, int64_t vectors = 1);

@@ -238,49 +238,70 @@ void store(Nests& nests, const Directive& d) {
   value.layout = layout;
 }
 
+void split_loops(Nests& nests, const Directive& d) {
+  auto& w = d.words;
+  if (d.numbers[0] < 1) refuse("a factor is at least 1");
+  check_loop_name(nests, w[2]);
+  check_loop_name(nests, w[3]);
+  each_loop(nests, w[0], w[1], [&](StageId s, size_t l) { split(nests, s, l, w[2], w[3], d.numbers[0]); });
+}
+
+void jam(Nests& nests, const Directive& d) {
+  if (d.numbers[0] < 1 || d.numbers[0] > 64) refuse("a trip has 1 to 64 bodies");
+  each_loop(nests, d.words[0], d.words[1],
+            [&](StageId s, size_t l) { nests.stages[s].loops[l].jam = int(d.numbers[0]); });
+}
+
+void blocked_sum(Nests& nests, const Directive& d) {
+  if (d.numbers[0] < 1) refuse("a block of a sum has at least one trip");
+  each_loop(nests, d.words[0], d.words[1], [&](StageId s, size_t l) {
+    StageLoop& loop = nests.stages[s].loops[l];
+    loop.block = d.numbers[0];
+    loop.block_loop = nests.free_name(loop.name + ".block");
+  });
+}
+
+void prefetch(Nests& nests, const Directive& d) {
+  auto& w = d.words;
+  StageId s = nests.stage(w[0]);
+  if (w.size() > 4) refuse("one loop and one inside of it are enough");
+  if (!nests.stages[s].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
+  if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
+    refuse("no stage has loop {}", w.back());
+  nests.stages[s].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
+}
+
+/// How a kernel is launched; the code is the same.
+void check_serial(const Directive& d) {
+  if (d.numbers[0] < 0) refuse("{} points", d.numbers[0]);
+  if (d.numbers.size() > 1 && (d.numbers[1] < 1 || d.numbers[1] > 1 << 20))
+    refuse("{} workers", d.numbers[1]);
+}
+
+void check_numbers(const Directive& d) {
+  constexpr int64_t most = int64_t{1} << 40; // products of two are numbers
+  if (d.kind == DirectiveKind::serial || d.kind == DirectiveKind::from) return;
+  for (int64_t n : d.numbers)
+    if (n > most || n < -most) refuse("{} is more than any axis has", n);
+}
+
 } // namespace
 
 void apply(Nests& nests, const Directive& d) {
   auto& w = d.words;
-  constexpr int64_t most = int64_t{1} << 40; // products of two are numbers
-  const bool counts = d.kind == DirectiveKind::serial || d.kind == DirectiveKind::from;
-  for (int64_t n : d.numbers)
-    if (!counts && (n > most || n < -most)) refuse("{} is more than any axis has", n);
+  check_numbers(d);
   switch (d.kind) {
-  case DirectiveKind::split: {
-    if (d.numbers[0] < 1) refuse("a factor is at least 1");
-    check_loop_name(nests, w[2]);
-    check_loop_name(nests, w[3]);
-    each_loop(nests, w[0], w[1], [&](StageId s, size_t l) { split(nests, s, l, w[2], w[3], d.numbers[0]); });
-    return;
-  }
+  case DirectiveKind::split: return split_loops(nests, d);
   case DirectiveKind::order: return order(nests, d);
-  case DirectiveKind::merge: {
+  case DirectiveKind::merge:
     check_loop_name(nests, w[3]);
-    merge(nests, nests.stage(w[0]), w[1], w[2], w[3]);
-    return;
-  }
+    return merge(nests, nests.stage(w[0]), w[1], w[2], w[3]);
   case DirectiveKind::parallel: return set_kind(nests, d, LoopKind::parallel);
   case DirectiveKind::vector: return set_kind(nests, d, LoopKind::vector);
   case DirectiveKind::unroll: return set_kind(nests, d, LoopKind::unrolled);
-  case DirectiveKind::jam:
-    if (d.numbers[0] < 1 || d.numbers[0] > 64) refuse("a trip has 1 to 64 bodies");
-    each_loop(nests, w[0], w[1],
-              [&](StageId s, size_t l) { nests.stages[s].loops[l].jam = int(d.numbers[0]); });
-    return;
-  case DirectiveKind::blocked_sum:
-    if (d.numbers[0] < 1) refuse("a block of a sum has at least one trip");
-    each_loop(nests, w[0], w[1], [&](StageId s, size_t l) {
-      StageLoop& loop = nests.stages[s].loops[l];
-      loop.block = d.numbers[0];
-      loop.block_loop = nests.free_name(loop.name + ".block");
-    });
-    return;
-  case DirectiveKind::at: {
-    StageId s = nests.stage(w[0]);
-    nests.stages[s].at = w[1] == "root" ? "" : w[1];
-    return;
-  }
+  case DirectiveKind::jam: return jam(nests, d);
+  case DirectiveKind::blocked_sum: return blocked_sum(nests, d);
+  case DirectiveKind::at: nests.stages[nests.stage(w[0])].at = w[1] == "root" ? "" : w[1]; return;
   case DirectiveKind::store: return store(nests, d);
   case DirectiveKind::unfold: return unfold(nests, w[0]);
   case DirectiveKind::stage: check_loop_name(nests, w[1]); return stage_copy(nests, w[0], w[1]);
@@ -309,15 +330,7 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::predicate_bound:
     each_loop(nests, w[0], w[1], [&](StageId s, size_t) { nests.stages[s].bounds.insert(w[1]); });
     return;
-  case DirectiveKind::prefetch: {
-    StageId s = nests.stage(w[0]);
-    if (w.size() > 4) refuse("one loop and one inside of it are enough");
-    if (!nests.stages[s].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
-    if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
-      refuse("no stage has loop {}", w.back());
-    nests.stages[s].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
-    return;
-  }
+  case DirectiveKind::prefetch: return prefetch(nests, d);
   case DirectiveKind::stream: {
     const ValueId v = nests.value(w[0]);
     if (nests.cone.values[v].role != ValueRole::output) refuse("{} is not an output of the kernel", w[0]);
@@ -342,11 +355,7 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::group_copy: return group_copy(nests, d);
   case DirectiveKind::lane_unit: return use_lane_unit(nests, d);
   case DirectiveKind::from: LUMINAL_CHECK(false, "versions are lowered one by one"); return;
-  case DirectiveKind::serial: // for the launch; the code is the same
-    if (d.numbers[0] < 0) refuse("{} points", d.numbers[0]);
-    if (d.numbers.size() > 1 && (d.numbers[1] < 1 || d.numbers[1] > 1 << 20))
-      refuse("{} workers", d.numbers[1]);
-    return;
+  case DirectiveKind::serial: return check_serial(d);
   case DirectiveKind::roles:
     if (d.numbers[0] < 1) refuse("a ring is at least 1 deep");
     each_loop(nests, w[0], w[1], [&](StageId, size_t) { nests.roles[w[1]] = int(d.numbers[0]); });

@@ -135,9 +135,6 @@ ValueRef StageLowering::loaded(const State& state, const FormulaLoad& f, DType d
                    layout_offset(tile->place.layout, tile->place.extents, at) + tile->place.slot, guard);
   }
   const BufferId buffer = l_.places_[f.value].buffer;
-  if (holds == Truth::unknown && l_.kernel_.buffers[buffer].space == Space::registers)
-    refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
-           l_.n_.cone.values[f.value].name);
   // Words of neighbours along the last dimension, as the directive unit makes them: these have to
   // be contiguous.
   const ConeValue& value = l_.n_.cone.values[f.value];

@@ -32,174 +32,6 @@ bool StageLowering::reduces(const StageLoop& loop) const {
   return kernel::reduces(l_.n_.cone, s_, nest, *own);
 }
 
-void StageLowering::analyse() {
-  const StageNest& nest = l_.n_.stages[stage_];
-  int folds = 0;
-  std::optional<std::vector<AxisId>> axes;
-  for (auto& c : s_.components) {
-    if (c.kind != ComponentKind::fold && c.kind != ComponentKind::scan) continue;
-    folds++;
-    if (axes && *axes != c.axes && !s_.scan_axis)
-      refuse("stage {}: its components run over different axes; `cascade {} LOOP` makes a stage of each",
-             s_.name, s_.name);
-    axes = c.axes;
-  }
-  folds_ = folds > 0;
-  for (size_t i = 0; i < nest.loops.size(); i++) {
-    const StageLoop& l = nest.loops[i];
-    if (!l_.is_open(l.name)) {
-      rest_.push_back(i);
-      if (l.kind == LoopKind::parallel && l.symbol.is_symbol() && reduces(l))
-        refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
-               "independent parts)",
-               s_.name, l.name);
-    }
-  }
-  for (size_t i = 0; i < rest_.size(); i++) {
-    const StageLoop& l = nest.loops[rest_[i]];
-    bool outer_kind = l.kind == LoopKind::serial || l.kind == LoopKind::parallel;
-    if (outer_kind && l.symbol.is_symbol() && !reduces(l)) cut_ = i + 1;
-  }
-  for (size_t i = 0; i < cut_; i++) {
-    const StageLoop& l = nest.loops[rest_[i]];
-    if (l.kind == LoopKind::vector && l.symbol.is_symbol())
-      refuse("stage {}: the vector loop {} stands outside of a serial loop", s_.name, l.name);
-  }
-  const StageLoop* lane = nullptr;
-  for (size_t i = cut_; i < rest_.size(); i++) {
-    const StageLoop& l = nest.loops[rest_[i]];
-    if (!l.symbol.is_symbol()) continue;
-    if (l.kind == LoopKind::vector) lane = &l, across_ = folds_ && reduces(l);
-    if (l.kind == LoopKind::unrolled && folds_ && reduces(l) && !s_.monoid) partial_ = true;
-  }
-  if (across_) {
-    if (s_.monoid)
-      refuse("stage {}: lanes of loop {} hold states of a tuple, which cannot be combined; cascade it first",
-             s_.name, lane->name);
-    for (auto& c : s_.components)
-      if (c.kind == ComponentKind::fold && c.op != Op::add && c.op != Op::max && c.op != Op::min &&
-          c.op != Op::mul)
-        refuse("stage {}: lanes cannot be combined by {}", s_.name, row(c.op).name);
-  }
-  for (auto& c : s_.components)
-    if (c.kind == ComponentKind::update && lane &&
-        depends_on(luminal::substitute(s_.domain, nest.axis_values), lane->symbol))
-      refuse("stage {}: its domain varies along the vector loop {}", s_.name, lane->name);
-
-  if (s_.scan_axis && lane)
-    for (auto& c : s_.components)
-      for (AxisId a : s_.axes)
-        if (!contains(c.axes, a) && depends_on_loop(nest, l_.n_.cone.axes[a].symbol, *lane))
-          refuse("stage {}: all lanes of loop {} would write the same result", s_.name, lane->name);
-  if (s_.scan_axis)
-    for (size_t i = 0; i < nest.loops.size(); i++) {
-      const StageLoop& l = nest.loops[i];
-      if (!l.symbol.is_symbol() || !reduces(l)) continue;
-      if (l_.is_open(l.name))
-        refuse("stage {}: other stages cannot run inside of the scan along {}", s_.name, l.name);
-      for (size_t r = 0; r < cut_; r++)
-        if (rest_[r] == i)
-          refuse("stage {}: a serial loop stands inside of the scan along {}", s_.name, l.name);
-    }
-
-  // Reduction loops outside of the tile: the accumulator goes on from trip to trip.
-  // (The tiles of a cascade begin from the state: that is their `init`.)
-  bool in_tile = nest.together.empty();
-  for (auto& o : l_.open_) {
-    if (!in_tile) {
-      in_tile = o.name == nest.together;
-      continue;
-    }
-    const StageLoop* own = nest.find(o.name);
-    if (!own || !own->symbol.is_symbol() || !folds_ || !reduces(*own)) continue;
-    check_trips(o.name, o.begin, o.end);
-    carried_.push_back({o.symbol, {o.begin, o.end}});
-  }
-  // Register buffers: one place for each unrolled loop and lane.
-  strides_.assign(nest.loops.size(), 0);
-  int64_t size = 1;
-  for (size_t i = rest_.size(); i-- > cut_;) {
-    const StageLoop& l = nest.loops[rest_[i]];
-    if (l.kind != LoopKind::vector || !l.symbol.is_symbol()) continue;
-    strides_[rest_[i]] = 1;
-    size = l.extent.value();
-  }
-  for (size_t i = rest_.size(); i-- > cut_;) {
-    const StageLoop& l = nest.loops[rest_[i]];
-    if (l.kind != LoopKind::unrolled || !l.symbol.is_symbol() || !indexes_accumulator(l)) continue;
-    strides_[rest_[i]] = size;
-    size *= l.extent.value();
-  }
-  registers_.assign(s_.components.size(), {});
-  if (!folds_) return;
-  if (size > 1 << 14) refuse("stage {}: {} accumulators are more than registers can hold", s_.name, size);
-  // Lanes beyond the end of a part have no element, but a sum.
-  const bool dead_lanes_count = across_ || (lane && std::ranges::any_of(nest.guards, [&](const Guard& g) {
-                                              return g.reduction && depends_on(g.value, lane->symbol);
-                                            }));
-  const auto buffers = [&](const std::string& suffix) {
-    std::vector<BufferId> made;
-    for (size_t c = 0; c < s_.components.size(); c++) {
-      bool fold =
-          s_.components[c].kind == ComponentKind::fold || s_.components[c].kind == ComponentKind::scan;
-      if (!fold) {
-        made.emplace_back();
-        continue;
-      }
-      Buffer b;
-      b.name = s_.components.size() == 1 ? s_.name + suffix : fmt::format("{}{}{}", s_.name, suffix, c);
-      b.space = Space::registers;
-      b.access = Access::scratch;
-      b.dtype = s_.components[c].dtype;
-      b.size = size;
-      b.padded = !dead_lanes_count;
-      made.push_back(add_buffer(l_.kernel_, std::move(b)));
-    }
-    return made;
-  };
-  auto& known = l_.accumulators_[stage_];
-  if (known.empty()) known = buffers(".acc");
-  registers_ = known;
-  const bool blocked = std::ranges::any_of(nest.loops, [](const StageLoop& l) { return l.block > 0; });
-  if (!blocked) return;
-  check_blocks();
-  auto& partial = l_.block_accumulators_[stage_];
-  if (partial.empty()) partial = buffers(".block");
-  of_block_ = partial;
-}
-
-/// blocked_sum is for plain folds: one loop inside of the register tile, and those outside of it.
-void StageLowering::check_blocks() {
-  const StageNest& nest = l_.n_.stages[stage_];
-  int inside = 0;
-  for (size_t i = 0; i < nest.loops.size(); i++) {
-    const StageLoop& l = nest.loops[i];
-    if (l.block == 0 || !l.symbol.is_symbol()) continue;
-    if (l.kind != LoopKind::serial || !reduces(l))
-      refuse("stage {}: loop {} is not a serial loop of its sum", s_.name, l.name);
-    const auto at = std::ranges::find(rest_, i);
-    if (at == rest_.end() || size_t(at - rest_.begin()) < cut_) {
-      if (l.block != 1)
-        refuse("stage {}: the sum goes through memory from one trip of loop {} to the next: its blocks have "
-               "one trip",
-               s_.name, l.name);
-      anew_ = true;
-    } else if (++inside > 1) {
-      refuse("stage {}: the blocks of one loop are summed apart, not those of {} too", s_.name, l.name);
-    }
-  }
-  for (const Component& c : s_.components) {
-    if (c.kind == ComponentKind::map && c.after) continue;
-    if (c.kind != ComponentKind::fold || s_.monoid)
-      refuse("stage {} has more than plain folds, whose blocks cannot be added", s_.name);
-  }
-}
-
-bool StageLowering::indexes_accumulator(const StageLoop& loop) const {
-  if (loop.kind == LoopKind::vector) return true;
-  return loop.kind == LoopKind::unrolled && (partial_ || !folds_ || !reduces(loop));
-}
-
 void StageLowering::check_trips(const std::string& loop, Expr begin, Expr end) const {
   if (prove(lt(begin, end)) != Truth::yes)
     refuse("stage {}: loop {} may have no trip at all, and its result would never be written", s_.name, loop);
@@ -401,40 +233,52 @@ Body StageLowering::outer(size_t i, State state) {
 // gets a body of its own, smaller
 // where the remainder is a static fact, guarded where it is not ----
 
+/// Where a tile meets the end of an axis.
+struct StageLowering::AxisEnd {
+  Expr base, last, cover; // the tile's elements base .. last, how many
+  Expr fits;              // holds where the tile is full
+  Truth full;             // does it?
+  int64_t rest = 0;       // elements of the remainder, where known
+  bool whole = false;     // the tile lies within the axis or behind it
+  Expr within = 1;        // holds where the tile begins within the axis, unless bounds of loops see to it
+};
+
+StageLowering::AxisEnd StageLowering::axis_end(const State& state, const Guard& guard, Expr last) const {
+  AxisEnd end;
+  end.base = at_first(state, guard.value);
+  end.last = last;
+  end.fits = lt(last, guard.limit);
+  end.full = prove(end.fits, l_.open_facts(end.fits));
+  end.cover = last - end.base + 1;
+  if (end.cover.is_constant() && end.base.multiple() % end.cover.value() == 0) {
+    end.whole = guard.limit.multiple() % end.cover.value() == 0;
+    if (guard.limit.is_constant()) end.rest = guard.limit.value() % end.cover.value();
+  }
+  if (end.whole || end.rest > 0)
+    for (const OpenLoop& o : l_.open_) {
+      if (!o.symbol.is_symbol() || !depends_on(end.base, o.symbol)) continue;
+      auto c = coefficient_of(end.base, o.symbol);
+      if (!c || !c->is_constant() || c->value() < 1) end.within = lt(end.base, guard.limit);
+    }
+  if (prove(end.within, l_.open_facts(end.within)) == Truth::yes) end.within = 1;
+  return end;
+}
+
 Body StageLowering::tails(State state, size_t g) {
   if (g == state.held.size()) return tile(state);
-  Guard guard = state.nest.guards[g];
+  const Guard guard = state.nest.guards[g];
   if (state.held[g] || reduction_guard(state, guard)) return tails(std::move(state), g + 1);
-  auto last = at_last(state, guard.value);
-  Expr base = at_first(state, guard.value);
+  const std::optional<Expr> last = at_last(state, guard.value);
   if (!last) return tails(std::move(state), g + 1); // guarded inside
-  Expr fits = lt(*last, guard.limit);
-  Truth full_only = prove(fits, l_.open_facts(fits));
-  Expr cover = *last - base + 1;
-  int64_t rest = 0;   // elements of the remainder, where known
-  bool whole = false; // the tile lies within the axis or behind it
-  if (cover.is_constant() && base.multiple() % cover.value() == 0) {
-    whole = guard.limit.multiple() % cover.value() == 0;
-    if (guard.limit.is_constant()) rest = guard.limit.value() % cover.value();
-  }
-  // What is left of the axis is known where the tile begins within it; bounds of loops see to that,
-  // where they can express it.
-  Expr within = 1;
-  if (whole || rest > 0)
-    for (const OpenLoop& o : l_.open_) {
-      if (!o.symbol.is_symbol() || !depends_on(base, o.symbol)) continue;
-      auto c = coefficient_of(base, o.symbol);
-      if (!c || !c->is_constant() || c->value() < 1) within = lt(base, guard.limit);
-    }
-  if (prove(within, l_.open_facts(within)) == Truth::yes) within = 1;
+  const AxisEnd end = axis_end(state, guard, *last);
   const auto where = [&](Body body) -> Body {
-    if (within.is_constant(1)) return body;
-    return {if_then(within, std::move(body))};
+    if (end.within.is_constant(1)) return body;
+    return {if_then(end.within, std::move(body))};
   };
   State full = state;
   full.held[g] = true;
-  if (full_only == Truth::yes) return tails(std::move(full), g + 1);
-  if (whole) return where(tails(std::move(full), g + 1));
+  if (end.full == Truth::yes) return tails(std::move(full), g + 1);
+  if (end.whole) return where(tails(std::move(full), g + 1));
   const Lanes lanes = l_.lanes_[stage_];
   if (const StageLoop* lane = lane_end(state, guard)) {
     if (lanes == Lanes::whole) {
@@ -443,8 +287,19 @@ Body StageLowering::tails(State state, size_t g) {
     }
     note_lanes(state, g, lane->symbol);
   }
-  if (state.ended.contains(g)) full_only = Truth::no;
-  State part = std::move(state);
+  const Body filled = lanes == Lanes::filled ? zeros(full) : Body();
+  const auto rest_of = [&](State part) -> Body {
+    Body body = filled;
+    append(body, remainder(std::move(part), g, end));
+    return where(std::move(body));
+  };
+  if (end.full == Truth::no || state.ended.contains(g)) return rest_of(std::move(state));
+  Body full_body = tails(std::move(full), g + 1);
+  return {if_then(end.fits, std::move(full_body), rest_of(std::move(state)))};
+}
+
+Body StageLowering::remainder(State part, size_t g, const AxisEnd& end) {
+  const Guard guard = part.nest.guards[g];
   std::vector<size_t> written_out; // unrolled loops that reach the end of the axis
   for (size_t i = cut_; i < rest_.size(); i++) {
     const StageLoop& l = part.nest.loops[rest_[i]];
@@ -453,63 +308,55 @@ Body StageLowering::tails(State state, size_t g) {
       written_out.push_back(rest_[i]);
   }
   bool shrunk = false;
-  if (rest > 0) {
-    part.nest.guards[g] = {guard.value - base, Expr(rest), guard.reduction};
+  if (end.rest > 0) {
+    part.nest.guards[g] = {guard.value - end.base, Expr(end.rest), guard.reduction};
     if (written_out.size() == 1) {
       const StageLoop& l = part.nest.loops[written_out[0]];
       int64_t c = coefficient_of(guard.value, l.symbol)->value();
       // The other loops of the guard (lanes) must lie within one step of this one.
-      auto others = *last - (l.extent - 1) * c - base;
+      auto others = end.last - (l.extent - 1) * c - end.base;
       if (others.is_constant() && others.value() < c) {
-        shrink(part.nest, part.within, written_out[0], Expr((rest + c - 1) / c));
-        if (rest % c == 0) part.held[g] = true;
+        shrink(part.nest, part.within, written_out[0], Expr((end.rest + c - 1) / c));
+        if (end.rest % c == 0) part.held[g] = true;
         shrunk = true;
       }
     }
+    // Beside many whole tiles one body of each loop is enough: what it costs is seldom paid, and it
+    // is quarter the code.
+    constexpr int64_t many = 4;
+    if (guard.limit.value() >= many * end.cover.value())
+      for (StageLoop& l : part.nest.loops) l.jam = 1;
   }
-  // A loop that is written out, of which nobody knows how much is left, runs step by step around a
-  // tile of one step.
-  auto remains = [&]() -> Body {
-    if (shrunk || written_out.size() != 1) return tails(std::move(part), g + 1);
-    const StageLoop l = part.nest.loops[written_out[0]];
-    const Guard rule = part.nest.guards[g];
-    auto c = coefficient_of(rule.value, l.symbol);
-    if (!c || !c->is_constant() || c->value() < 1) return tails(std::move(part), g + 1);
-    Expr end = min(l.extent, ceildiv(rule.limit - at_first(part, rule.value), *c));
-    part.apart.insert(written_out[0]);
-    part.opened.insert(l.symbol);
-    if (unopened(part, rule.value).empty()) part.held[g] = true;
-    l_.open_.push_back({l.name, l.symbol, 0, end, l.extent, false, {}});
-    Expr odd = 1; // of other splits of the axis: the loop ends where this one does
-    for (size_t h = g + 1; h < part.held.size(); h++) {
-      const Guard& other = part.nest.guards[h];
-      if (part.held[h] || !depends_on(other.value, l.symbol) || reduction_guard(part, other)) continue;
-      const Expr some = lt(at_first(part, other.value), other.limit);
-      if (prove(some, l_.open_facts(some)) != Truth::yes) odd = logical_and(odd, some);
-      if (unopened(part, other.value).empty()) part.held[h] = true;
-    }
-    Body body = hole_lets(part, exprs_of(true, true));
-    append(body, invariants(part, cut_));
-    append(body, tails(std::move(part), g + 1));
-    l_.open_.pop_back();
-    if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
-    return {kernel::loop(LoopKind::serial, l.symbol, 0, end, std::move(body))};
-  };
-  Body filled;
-  if (lanes == Lanes::filled) filled = zeros(full);
-  auto remainder = [&]() -> Body {
-    Body body = filled;
-    append(body, remains());
-    return where(std::move(body));
-  };
-  // Beside many whole tiles one body of each loop is enough: what it costs is seldom paid, and it
-  // is quarter the code.
-  constexpr int64_t many = 4;
-  if (rest > 0 && guard.limit.value() >= many * cover.value())
-    for (StageLoop& l : part.nest.loops) l.jam = 1;
-  if (full_only == Truth::no) return remainder();
-  Body full_body = tails(std::move(full), g + 1);
-  return {if_then(fits, std::move(full_body), remainder())};
+  if (shrunk || written_out.size() != 1) return tails(std::move(part), g + 1);
+  return step_by_step(std::move(part), g, written_out[0]);
+}
+
+/// A loop that is written out, of which nobody knows how much is left, runs step by step around a
+/// tile of one step.
+Body StageLowering::step_by_step(State part, size_t g, size_t position) {
+  const StageLoop l = part.nest.loops[position];
+  const Guard rule = part.nest.guards[g];
+  auto c = coefficient_of(rule.value, l.symbol);
+  if (!c || !c->is_constant() || c->value() < 1) return tails(std::move(part), g + 1);
+  Expr end = min(l.extent, ceildiv(rule.limit - at_first(part, rule.value), *c));
+  part.apart.insert(position);
+  part.opened.insert(l.symbol);
+  if (unopened(part, rule.value).empty()) part.held[g] = true;
+  l_.open_.push_back({l.name, l.symbol, 0, end, l.extent, false, {}});
+  Expr odd = 1; // of other splits of the axis: the loop ends where this one does
+  for (size_t h = g + 1; h < part.held.size(); h++) {
+    const Guard& other = part.nest.guards[h];
+    if (part.held[h] || !depends_on(other.value, l.symbol) || reduction_guard(part, other)) continue;
+    const Expr some = lt(at_first(part, other.value), other.limit);
+    if (prove(some, l_.open_facts(some)) != Truth::yes) odd = logical_and(odd, some);
+    if (unopened(part, other.value).empty()) part.held[h] = true;
+  }
+  Body body = hole_lets(part, exprs_of(true, true));
+  append(body, invariants(part, cut_));
+  append(body, tails(std::move(part), g + 1));
+  l_.open_.pop_back();
+  if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
+  return {kernel::loop(LoopKind::serial, l.symbol, 0, end, std::move(body))};
 }
 
 /// The loop has one trip, at `place`.

@@ -87,147 +87,176 @@ constexpr int64_t most_written_out = 16;
 Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs,
                             const Inner& inner) {
   if (i == rest_.size()) return inner(state);
-  StageLoop loop = state.nest.loops[rest_[i]];
+  const StageLoop loop = state.nest.loops[rest_[i]];
   if (!want(loop) || !loop.symbol.is_symbol() || state.opened.contains(loop.symbol))
     return nest_of(i + 1, std::move(state), want, exprs, inner);
+  const Inner body = [&](State& in) { return inside(i, in, want, exprs, inner); };
+  if (loop.kind == LoopKind::vector) return vector_loop(loop, std::move(state), body);
+  if (loop.kind == LoopKind::unrolled) return unrolled_loop(loop, std::move(state), body);
+  return serial_loop(loop, rest_[i], state, body);
+}
 
-  if (loop.kind == LoopKind::vector) {
-    Expr active = loop.extent;
-    for (size_t g = 0; g < state.held.size(); g++) {
-      const Guard& guard = state.nest.guards[g];
-      if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
-      auto c = coefficient_of(guard.value, loop.symbol);
-      Expr rest = substitute(guard.value, {{loop.symbol, 0}});
-      if (!c || !c->is_constant() || c->value() < 1 || !unopened(state, rest).empty())
-        refuse("stage {}: the end of an axis lies inside the vector loop {}, but not along it", s_.name,
-               loop.name);
-      Expr left = guard.limit - rest;
-      state.held[g] = true;
-      // Whole vectors or none: the loops around this one end there.
-      if (left.multiple() % (c->value() * loop.extent.value()) == 0) continue;
-      active = min(active, ceildiv(left, *c));
-    }
-    state.opened.insert(loop.symbol);
-    state.lane = loop.symbol;
-    Body body = inside(i, state, want, exprs, inner);
-    if (active == loop.extent)
-      return {kernel::loop(LoopKind::vector, loop.symbol, 0, loop.extent, std::move(body))};
-    return {masked_loop(loop.symbol, 0, loop.extent, active, std::move(body))};
+Body StageLowering::vector_loop(const StageLoop& loop, State state, const Inner& inside) {
+  Expr active = loop.extent;
+  for (size_t g = 0; g < state.held.size(); g++) {
+    const Guard& guard = state.nest.guards[g];
+    if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
+    auto c = coefficient_of(guard.value, loop.symbol);
+    Expr rest = substitute(guard.value, {{loop.symbol, 0}});
+    if (!c || !c->is_constant() || c->value() < 1 || !unopened(state, rest).empty())
+      refuse("stage {}: the end of an axis lies inside the vector loop {}, but not along it", s_.name,
+             loop.name);
+    Expr left = guard.limit - rest;
+    state.held[g] = true;
+    // Whole vectors or none: the loops around this one end there.
+    if (left.multiple() % (c->value() * loop.extent.value()) == 0) continue;
+    active = min(active, ceildiv(left, *c));
   }
+  state.opened.insert(loop.symbol);
+  state.lane = loop.symbol;
+  Body body = inside(state);
+  if (active == loop.extent)
+    return {kernel::loop(LoopKind::vector, loop.symbol, 0, loop.extent, std::move(body))};
+  return {masked_loop(loop.symbol, 0, loop.extent, active, std::move(body))};
+}
 
-  if (loop.kind == LoopKind::unrolled) {
-    state.opened.insert(loop.symbol);
-    Expr alive = 1;
-    for (size_t g = 0; g < state.held.size(); g++) {
-      const Guard& guard = state.nest.guards[g];
-      if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
-      Expr some = lt(at_first(state, guard.value), guard.limit);
-      if (prove(some) != Truth::yes) alive = logical_and(alive, some);
-      if (unopened(state, guard.value).empty()) state.held[g] = true;
-    }
-    Body body = inside(i, state, want, exprs, inner);
-    if (!alive.is_constant(1)) body = {if_then(alive, std::move(body))};
-    return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, std::move(body))};
+Body StageLowering::unrolled_loop(const StageLoop& loop, State state, const Inner& inside) {
+  state.opened.insert(loop.symbol);
+  Expr alive = 1;
+  for (size_t g = 0; g < state.held.size(); g++) {
+    const Guard& guard = state.nest.guards[g];
+    if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
+    Expr some = lt(at_first(state, guard.value), guard.limit);
+    if (prove(some) != Truth::yes) alive = logical_and(alive, some);
+    if (unopened(state, guard.value).empty()) state.held[g] = true;
   }
+  Body body = inside(state);
+  if (!alive.is_constant(1)) body = {if_then(alive, std::move(body))};
+  return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, std::move(body))};
+}
 
-  // A serial reduction loop: whole steps without guards, then what is left.
-  Expr begin = 0, end = loop.extent, whole = loop.extent;
-  State rest = state;
-  rest.opened.insert(loop.symbol);
-  State full = rest;
-  bool left_over = false;
-  Expr odd = 1;
+/// Where the trips of a serial loop begin and end.
+struct StageLowering::TripEnds {
+  State full, rest;                  // guards held in whole steps, and in those that are left
+  Expr begin = 0, end;               // trips
+  Expr whole;                        // where whole steps end
+  bool left_over = false;            // steps that are not whole
+  Expr odd = 1;                      // holds at trips that count
+  std::optional<DomainRange> ragged; // ends of the domain stand apart from what is inside of it
+};
+
+StageLowering::TripEnds StageLowering::trip_ends(const StageLoop& loop, const State& state) const {
+  TripEnds t;
+  t.end = t.whole = loop.extent;
+  t.rest = state;
+  t.rest.opened.insert(loop.symbol);
+  t.full = t.rest;
   for (size_t g = 0; g < state.held.size(); g++) {
     const Guard& guard = state.nest.guards[g];
     if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
     auto c = coefficient_of(guard.value, loop.symbol);
     if (!c || !c->is_constant() || c->value() < 1) {
-      if (!unopened(rest, guard.value).empty())
+      if (!unopened(t.rest, guard.value).empty())
         refuse("stage {}: loop {} was merged and its end is not regular", s_.name, loop.name);
-      odd = logical_and(odd, lt(guard.value, guard.limit));
-      rest.held[g] = full.held[g] = true;
+      t.odd = logical_and(t.odd, lt(guard.value, guard.limit));
+      t.rest.held[g] = t.full.held[g] = true;
       continue;
     }
-    Expr first = at_first(rest, guard.value) - loop.symbol * *c;
-    end = min(end, ceildiv(guard.limit - first, *c));
-    if (unopened(rest, guard.value).empty()) {
-      rest.held[g] = full.held[g] = true;
-      whole = min(whole, ceildiv(guard.limit - first, *c));
+    Expr first = at_first(t.rest, guard.value) - loop.symbol * *c;
+    t.end = min(t.end, ceildiv(guard.limit - first, *c));
+    if (unopened(t.rest, guard.value).empty()) {
+      t.rest.held[g] = t.full.held[g] = true;
+      t.whole = min(t.whole, ceildiv(guard.limit - first, *c));
       continue;
     }
-    auto last = at_last(rest, guard.value);
+    auto last = at_last(t.rest, guard.value);
     if (!last)
       refuse("stage {}: the loops inside {} were merged and its end is not regular", s_.name, loop.name);
     Expr final = *last - loop.symbol * *c;
     // The last trip that fits: c * trip + final < limit.
     Expr fit = floordiv(guard.limit - final - 1, *c) + 1;
-    if (proves_equal(fit, ceildiv(guard.limit - first, *c))) {
-      rest.held[g] = true;
-    } else {
-      left_over = true;
-    }
-    whole = min(whole, fit);
-    full.held[g] = true;
+    if (proves_equal(fit, ceildiv(guard.limit - first, *c)))
+      t.rest.held[g] = true;
+    else
+      t.left_over = true;
+    t.whole = min(t.whole, fit);
+    t.full.held[g] = true;
   }
+  return t;
+}
+
+/// Those of a loop that its domain bounds (predicate_bound); what holds in all trips is assumed from here on.
+void StageLowering::bound_trips(const StageLoop& loop, const State& state, TripEnds& t) const {
+  const auto r = l_.domain_range(stage_, state.nest, loop);
+  if (!r) return;
+  t.begin = begin_within(max(t.begin, r->some_begin), loop.extent);
+  t.end = min(t.end, r->some_end);
+  t.whole = min(t.whole, t.end);
+  // All of the tile is inside wherever some of it is.
+  if (proves_equal(r->some_begin, r->all_begin) && proves_equal(r->some_end, r->all_end))
+    l_.assumed_.yes.insert(r->conditions.begin(), r->conditions.end());
+  else if (!t.left_over && l_.n_.predicate_splits.contains(loop.name))
+    t.ragged = r;
+}
+
+/// The trips from one to another; `position`: of the loop in the nest.
+Body StageLowering::trips(const StageLoop& loop, size_t position, State state, Expr from, Expr to, Expr odd,
+                          const Inner& inside) {
+  if ((to - from).is_constant(1)) { // one trip, known where
+    fix_loop(state, position, from);
+    l_.open_.push_back({loop.name, 0, 0, 1, 1, false, {}});
+    Body body = inside(state);
+    l_.open_.pop_back();
+    Expr alive = substitute(odd, {{loop.symbol, from}});
+    return alive.is_constant(1) ? body : Body{if_then(alive, std::move(body))};
+  }
+  const auto several = [&](const State& at, Expr first, Expr last) -> Body {
+    State in = at;
+    l_.open_.push_back({loop.name, loop.symbol, first, last, loop.extent, false, {}});
+    Body body = prefetches(in, loop);
+    append(body, inside(in));
+    l_.open_.pop_back();
+    if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
+    if (loop.jam > 1) return {jammed_loop(loop.symbol, first, last, loop.jam, std::move(body))};
+    return {kernel::loop(LoopKind::serial, loop.symbol, first, last, std::move(body))};
+  };
+  return loop.block > 0 ? in_blocks(state, loop, from, to, several) : several(state, from, to);
+}
+
+/// A serial reduction loop: whole steps without guards, then what is left.
+Body StageLowering::serial_loop(const StageLoop& loop, size_t position, const State& state,
+                                const Inner& inside) {
+  TripEnds t = trip_ends(loop, state);
   const Assumed before = l_.assumed_;
-  std::optional<DomainRange> ragged; // ends of the domain stand apart from what is inside of it
   const bool bounded = l_.n_.stages[stage_].bounds.contains(loop.name);
-  if (bounded)
-    if (auto r = l_.domain_range(stage_, state.nest, loop)) {
-      begin = begin_within(max(begin, r->some_begin), loop.extent);
-      end = min(end, r->some_end);
-      whole = min(whole, end);
-      // All of the tile is inside wherever some of it is.
-      if (proves_equal(r->some_begin, r->all_begin) && proves_equal(r->some_end, r->all_end))
-        l_.assumed_.yes.insert(r->conditions.begin(), r->conditions.end());
-      else if (!left_over && l_.n_.predicate_splits.contains(loop.name))
-        ragged = r;
-    }
-  auto part = [&](State s, Expr from, Expr to) -> Body {
-    if ((to - from).is_constant(1)) { // one trip, known where
-      fix_loop(s, rest_[i], from);
-      l_.open_.push_back({loop.name, 0, 0, 1, 1, false, {}});
-      Body body = inside(i, s, want, exprs, inner);
-      l_.open_.pop_back();
-      Expr alive = substitute(odd, {{loop.symbol, from}});
-      return alive.is_constant(1) ? body : Body{if_then(alive, std::move(body))};
-    }
-    const auto trips = [&](const State& at, Expr first, Expr last) -> Body {
-      State in = at;
-      l_.open_.push_back({loop.name, loop.symbol, first, last, loop.extent, false, {}});
-      Body body = prefetches(in, loop);
-      append(body, inside(i, in, want, exprs, inner));
-      l_.open_.pop_back();
-      if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
-      if (loop.jam > 1) return {jammed_loop(loop.symbol, first, last, loop.jam, std::move(body))};
-      return {kernel::loop(LoopKind::serial, loop.symbol, first, last, std::move(body))};
-    };
-    return loop.block > 0 ? in_blocks(s, loop, from, to, trips) : trips(s, from, to);
+  if (bounded) bound_trips(loop, state, t);
+  const auto part = [&](const State& s, Expr from, Expr to) {
+    return trips(loop, position, s, from, to, t.odd, inside);
   };
   // Few trips of a known number are written out, so that each knows which points are inside.
   const auto ends = [&](Expr from, Expr to) -> Body {
     if (proves_equal(from, to)) return {};
-    const Expr trips = to - from;
-    if (!trips.is_constant() || trips.value() > most_written_out) return part(full, from, to);
+    const Expr count = to - from;
+    if (!count.is_constant() || count.value() > most_written_out) return part(t.full, from, to);
     Body body;
-    for (int64_t k = 0; k < trips.value(); k++) append(body, part(full, from + k, from + k + 1));
+    for (int64_t k = 0; k < count.value(); k++) append(body, part(t.full, from + k, from + k + 1));
     return body;
   };
   Body out;
-  if (ragged) {
-    const Expr all_begin = min(end, max(begin, ragged->all_begin)),
-               all_end = max(all_begin, min(end, ragged->all_end));
-    append(out, ends(begin, all_begin));
-    l_.assumed_.yes.insert(ragged->conditions.begin(), ragged->conditions.end());
-    append(out, part(full, all_begin, all_end));
+  if (t.ragged) {
+    const Expr all_begin = min(t.end, max(t.begin, t.ragged->all_begin)),
+               all_end = max(all_begin, min(t.end, t.ragged->all_end));
+    append(out, ends(t.begin, all_begin));
+    l_.assumed_.yes.insert(t.ragged->conditions.begin(), t.ragged->conditions.end());
+    append(out, part(t.full, all_begin, all_end));
     l_.assumed_ = before;
-    append(out, ends(all_end, end));
-  } else if (!left_over) {
-    append(out, part(full, begin, end));
+    append(out, ends(all_end, t.end));
+  } else if (!t.left_over) {
+    append(out, part(t.full, t.begin, t.end));
   } else {
-    Expr middle = max(begin, whole);
-    if (prove(le(middle, begin)) != Truth::yes) append(out, part(full, begin, middle));
-    if (prove(le(end, middle)) != Truth::yes) append(out, part(rest, middle, end));
+    Expr middle = max(t.begin, t.whole);
+    if (prove(le(middle, t.begin)) != Truth::yes) append(out, part(t.full, t.begin, middle));
+    if (prove(le(t.end, middle)) != Truth::yes) append(out, part(t.rest, middle, t.end));
   }
   l_.assumed_ = before;
   const Expr read = bounded ? some_result_is_read(state) : Expr(1);

@@ -202,16 +202,39 @@ private:
   using Want = std::function<bool(const StageLoop&)>;
   using Inner = std::function<Body(State&)>;
 
-  // ---- loops (lower_stage.cpp) ----
+  // ---- before its loops are made (lower_analysis.cpp) ----
   void analyse();
+  void find_folds();
+  void divide_loops();
+  const StageLoop* find_lane();
+  void check_lane(const StageLoop* lane) const;
+  void check_scan(const StageLoop* lane) const;
+  void find_carried();
+  int64_t place_accumulators();
+  void make_accumulators(int64_t size, const StageLoop* lane);
+  void check_blocks();
+
+  // ---- loops (lower_stage.cpp) ----
   Body outer(size_t i, State state);
+  struct AxisEnd;
+  AxisEnd axis_end(const State& state, const Guard& guard, Expr last) const;
   Body tails(State state, size_t guard);
+  Body remainder(State part, size_t guard, const AxisEnd& end);
+  Body step_by_step(State part, size_t guard, size_t loop);
   Body tile(const State& state);
   void fix_loop(State& state, size_t position, Expr place) const;
   /// Opens the tile's loops that are wanted, from position i on; `exprs`: what the innermost
   /// statements index with.
   Body nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
   Body inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
+  Body vector_loop(const StageLoop& loop, State state, const Inner& inside);
+  Body unrolled_loop(const StageLoop& loop, State state, const Inner& inside);
+  struct TripEnds;
+  TripEnds trip_ends(const StageLoop& loop, const State& state) const;
+  void bound_trips(const StageLoop& loop, const State& state, TripEnds& ends) const;
+  Body trips(const StageLoop& loop, size_t position, State state, Expr from, Expr to, Expr odd,
+             const Inner& inside);
+  Body serial_loop(const StageLoop& loop, size_t position, const State& state, const Inner& inside);
   Body hole_lets(State& state, const std::vector<Expr>& exprs);
   /// Names for the parts of bodies that the loops still to be opened (from position i of rest_ on)
   /// do not change.
@@ -223,7 +246,6 @@ private:
   /// blocked_sum: `trips` makes the loop from one trip to another.
   Body in_blocks(const State& state, const StageLoop& loop, Expr from, Expr to,
                  const std::function<Body(const State&, Expr, Expr)>& trips);
-  void check_blocks();
   Body reduction(const State& state);
   Expr some_result_is_read(const State& state) const;
   Body finish(const State& state);

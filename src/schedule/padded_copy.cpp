@@ -96,6 +96,40 @@ AxisId cut_axis(Nests& nests, const std::string& name, int64_t size) {
   return parts[0];
 }
 
+/// A dimension of a copy that is read through windows.
+struct WindowAxis {
+  AxisId axis;
+  Expr place, at; // where the copy reads, and where it is read
+};
+
+/// The axis of the copy is the index e, counted from its least value on. One of the axes in it is a
+/// function of that and of the others: so the condition becomes one on the copy's own axes. `begin`: of a
+/// block; `whole`: the value's extent.
+WindowAxis window_axis(Nests& nests, const std::string& value, const std::string& axis, Expr e, Expr begin,
+                       Expr whole, Expr& guard) {
+  const Interval range = e.range();
+  if (range.low == unbounded_low || range.high == unbounded_high)
+    refuse("{}: where {} ends is not known", value, luminal::to_string(e));
+  const std::string name = nests.free_name(axis);
+  const Expr symbol = Expr::symbol(name, {0, range.high - range.low});
+  Expr solved;
+  int64_t step = 0; // of the index along that axis
+  for (Expr s : symbols_of(e))
+    for (int64_t by : {1, -1})
+      if (step == 0 && !depends_on(e - s * by, s)) solved = s, step = by;
+  if (step == 0) refuse("{}: no axis varies with {} in single steps", value, luminal::to_string(e));
+  // What is read backwards lies the other way round in the copy.
+  const Expr inside = step > 0 ? symbol + range.low : range.high - symbol;
+  ExprMap<Expr> map;
+  map[solved] = (inside - (e - solved * step)) * step;
+  guard = substitute(guard, map);
+  // Places between those that are read may lie anywhere.
+  const Expr place = inside + begin;
+  guard = logical_and(guard, logical_and(ge(place, 0), lt(place, whole)));
+  const AxisId made = nests.cone.axes.add({name, range.high - range.low + 1, symbol});
+  return {made, place, step > 0 ? e - range.low : range.high - e};
+}
+
 } // namespace
 
 void padded_copy(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis,
@@ -143,31 +177,11 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
       c.shape[d] = nests.cone.axes[own_axis].extent;
       from.push_back(e), at.push_back(e);
     } else {
-      const Interval range = e.range();
-      if (range.low == unbounded_low || range.high == unbounded_high)
-        refuse("{}: where {} ends is not known", value, luminal::to_string(e));
-      // The axis of the copy is this index, counted from its least value on. One of the axes in it
-      // is a function of that and of the others: so the condition becomes one on the copy's own
-      // axes.
-      const std::string name = nests.free_name(copy + "_" + std::to_string(d));
-      const Expr symbol = Expr::symbol(name, {0, range.high - range.low});
-      Expr solved;
-      int64_t step = 0; // of the index along that axis
-      for (Expr s : symbols_of(e))
-        for (int64_t by : {1, -1})
-          if (step == 0 && !depends_on(e - s * by, s)) solved = s, step = by;
-      if (step == 0) refuse("{}: no axis varies with {} in single steps", value, luminal::to_string(e));
-      // What is read backwards lies the other way round in the copy.
-      const Expr inside = step > 0 ? symbol + range.low : range.high - symbol;
-      ExprMap<Expr> map;
-      map[solved] = (inside - (e - solved * step)) * step;
-      guard = substitute(guard, map);
-      // Places between those that are read may lie anywhere.
-      const Expr place = inside + begin;
-      guard = logical_and(guard, logical_and(ge(place, 0), lt(place, whole)));
-      own_axis = nests.cone.axes.add({name, range.high - range.low + 1, symbol});
-      c.shape[d] = range.high - range.low + 1;
-      from.push_back(place), at.push_back(step > 0 ? e - range.low : range.high - e);
+      const WindowAxis window =
+          window_axis(nests, value, fmt::format("{}_{}", copy, d), e, begin, whole, guard);
+      own_axis = window.axis;
+      c.shape[d] = nests.cone.axes[own_axis].extent;
+      from.push_back(window.place), at.push_back(window.at);
     }
     c.axes[d] = own_axis;
     part.index.push_back(nests.cone.axes[own_axis].symbol);

@@ -14,14 +14,14 @@ using kernel::ValueId;
 
 /// What the schedule makes of each axis. Loops are followed by name: those of an axis have one name
 /// in all stages.
-struct AxisUse {
+struct AxisTiles {
   int64_t tile = 1;   // elements of its largest tile
   int64_t grain = 1;  // elements of its smallest one
   bool whole = false; // lanes or bodies are written out for the axis as it is
 };
 
-IdVector<AxisId, AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& schedule) {
-  IdVector<AxisId, AxisUse> uses(cone.axes.size());
+IdVector<AxisId, AxisTiles> uses_of(const kernel::Cone& cone, const kernel::Schedule& schedule) {
+  IdVector<AxisId, AxisTiles> uses(cone.axes.size());
   struct Loop {
     std::vector<AxisId> axes;
     int64_t unit = 1; // elements of the axis in one trip
@@ -36,7 +36,7 @@ IdVector<AxisId, AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedu
   };
   auto grow = [&](const Loop& loop, int64_t unit) {
     for (const AxisId a : loop.axes) {
-      AxisUse& use = uses[a];
+      AxisTiles& use = uses[a];
       use.tile = std::max(use.tile, unit);
       if (unit > 1) use.grain = use.grain > 1 ? std::min(use.grain, unit) : unit;
     }
@@ -76,7 +76,7 @@ IdVector<AxisId, AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedu
 
 /// Whole tiles and the remainder; `before`: of the schedule as it was, `after`: of the one with
 /// smaller blocks.
-int64_t small_extent(int64_t extent, const AxisUse& before, const AxisUse& after, int tiles) {
+int64_t small_extent(int64_t extent, const AxisTiles& before, const AxisTiles& after, int tiles) {
   const int64_t rest = extent % before.tile,
                 whole = std::max<int64_t>(tiles, after.tile == 1 ? 3 : 1) * after.tile;
   int64_t small_rest = rest % after.tile;
@@ -194,7 +194,7 @@ private:
 
 IdVector<AxisId, int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule) {
   IdVector<AxisId, int64_t> sizes;
-  for (const AxisUse& use : uses_of(cone, schedule)) sizes.push_back(use.tile);
+  for (const AxisTiles& use : uses_of(cone, schedule)) sizes.push_back(use.tile);
   return sizes;
 }
 
@@ -206,7 +206,7 @@ Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, in
   // Dimension symbols: as their axes want, within their ranges and the module's assumptions.
   for (const Expr symbol : cone.symbols) {
     int64_t& value = small.symbols.at(std::string(symbol.name()));
-    AxisUse was, use;
+    AxisTiles was, use;
     for (const AxisId a : cone.axes.ids())
       if (std::ranges::count(symbols_of(cone.axes[a].extent), symbol) > 0) {
         if (before[a].tile > was.tile) was = before[a];

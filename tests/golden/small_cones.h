@@ -360,6 +360,12 @@ fn @main(%x: f32[n], %c: f32[8]) {
   return c = %c
 }
 )"},
+      {"added_beside", R"(fn @main(%x: f32[20, 4], %l: i32[20], %base: f32[9, 4]) {
+  %e = exp %x
+  %y = scatter sum %base, %x [t: 20, d: 4] with row = %l[t] in 0..8 -> [row, d]
+  return e = %e, y = %y
+}
+)"},
       {"wide", R"(symbol n: 1..40
 fn @main(%x: f32[6, n, 12]) {
   %f = fold [i: 6, j: n, k: 12] over [k] { sum %x[i, j, k] }
