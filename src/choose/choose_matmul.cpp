@@ -6,7 +6,6 @@
 #include "choose/wanted_panels.h"
 #include "cone/formula.h"
 #include <algorithm>
-#include <ranges>
 #include <tuple>
 
 namespace luminal::kernel {
@@ -62,26 +61,6 @@ double DefaultScheduler::tile_cost(int64_t rows, int64_t columns, int64_t tile_r
          double(c) * body_cost(odd_r * tile_columns, vectors, streamed) +
          double(r) * body_cost(tile_rows * odd_c, vectors, streamed) +
          body_cost(odd_r * odd_c, vectors, streamed);
-}
-
-/// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves
-/// them alone.
-void DefaultScheduler::split_panels(StageId s) {
-  for (AxisId a : std::vector<AxisId>(stage(s).axes)) {
-    const ConeAxis axis = axis_at(a);
-    int64_t columns = 0;
-    visit_loads(stage(s), [&](const FormulaLoad& f) {
-      const auto last = std::ranges::find_if(
-          f.index | std::views::reverse, [](Expr e) { return !e.is_constant(); }); // (after it: of a word)
-      if (last == f.index.rend()) return;
-      const Expr e = *last;
-      if (e.kind() == ExprKind::mod && e.args()[0] == axis.symbol && e.args()[1].is_constant())
-        columns = e.args()[1].value();
-    });
-    if (columns > 1 && axis.extent.is_constant() && axis.extent.value() > columns &&
-        nest(s).find(axis.name) && nest(s).find(axis.name)->symbol == axis.symbol)
-      split(s, axis.name, columns);
-  }
 }
 
 /// The two loads that a stage's only sum multiplies, where all else that it does follows the
@@ -278,19 +257,6 @@ bool DefaultScheduler::panels_pay(const Product& p, int64_t few_rows) const {
   return beyond && p.rows > few_rows;
 }
 
-/// Are the words of a copy contiguous along the loop where they are read?
-bool DefaultScheduler::words_follow(StageId s, const std::string& loop) const {
-  bool follow = false;
-  visit_loads(stage(s).components[0].body, [&](const FormulaLoad& f, DType dtype) {
-    if (!nest(s).find(loop)) return;
-    const int64_t words = bits(dtype) / bits(value_at(f.value).dtype);
-    const Expr offset = layout_offset(value_at(f.value), over_loops(nest(s), f.index));
-    const auto step = coefficient_of(offset, nest(s).find(loop)->symbol);
-    follow |= step && step->is_constant(std::max<int64_t>(1, words));
-  });
-  return follow;
-}
-
 /// Is it static and not too small, and does what stands before it let it have blocks?
 std::optional<DefaultScheduler::ProductBlocks>
 DefaultScheduler::worth_blocks(StageId s, const Product& p, const std::vector<std::string>& common) {
@@ -310,7 +276,7 @@ DefaultScheduler::worth_blocks(StageId s, const Product& p, const std::vector<st
   // of its own already.
   b.reads_words = s > first_stage && copies_words(s - 1) && (done_ < s || !common.empty());
   b.in_words = b.reads_words && stage(s - 1).components[0].out == p.value && p.panels.empty() &&
-               p.outer.empty() && common.empty() && !p.transposed;
+               (p.outer.empty() || on_tiles(s)) && common.empty() && !p.transposed;
   if (b.reads_words && !b.in_words && common.empty()) return {};
   b.tiled = b.in_words && on_tiles(s);
   if (!b.tiled && !ask(s, "blocked", enough, {0, 1})) return {};
@@ -384,9 +350,12 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
   const int64_t sharers = b.by_rows || !b.outer_parallel.empty() ? 1 : threads;
   int64_t usual_share = (b.all_columns + sharers - 1) / sharers;
   usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : b.columns);
+  b.divisible = p.open && p.depth.size() == 1 && p.sums.empty() && common.empty() && !p.across && !b.small &&
+                !b.once && !p.cut;
   // Multiplied by tiles they are used up faster than a cache but the second brings them.
   if (b.tiled) {
-    const int64_t deep = std::min<int64_t>(p.deep, deepest_tiles), fit = limits_.l2 / 2 / (4 * deep);
+    const int64_t deep = b.divisible ? std::min<int64_t>(p.deep, deepest_tiles) : p.deep,
+                  fit = limits_.l2 / 2 / (4 * deep);
     usual_share = std::min(usual_share, std::max(b.columns, fit / b.columns * b.columns));
   }
   std::vector<int64_t> shares{usual_share};
@@ -398,7 +367,6 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
   // The other operand's block and the tile stay in the second cache, a panel of the depth in the
   // first one's reach.
   std::vector<int64_t> depths;
-  b.divisible = p.open && p.depth.size() == 1 && common.empty() && !p.across && !b.small && !b.once && !p.cut;
   for (int64_t d : {256, 512, 1024, 2048})
     if (b.divisible && d < p.deep) depths.push_back(d);
   const int64_t most_depth = b.tiled  ? deepest_tiles
@@ -408,8 +376,10 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
   const int64_t usual_depth = b.tiled  ? round_up((p.deep + pieces - 1) / pieces, lanes)
                               : b.pack ? most_depth
                                        : round_up((p.deep + pieces - 1) / pieces, 4);
-  b.depth =
-      ask(s, "depth", b.divisible && p.deep > (b.tiled ? most_depth : 1024) ? usual_depth : p.deep, depths);
+  b.depth = !p.sums.empty()
+                ? trips(*nest(s).find(p.depth[0]))
+                : ask(s, "depth",
+                      b.divisible && p.deep > (b.tiled ? most_depth : 1024) ? usual_depth : p.deep, depths);
   const int64_t fits = std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * b.depth) / b.rows * b.rows, b.rows * 4,
                                            240 / b.rows * b.rows);
   std::vector<int64_t> blocks;
@@ -480,26 +450,40 @@ void DefaultScheduler::pack_product(StageId s, const Product& p, const ProductBl
     const std::string& source = value_at(f.value).name;
     if (!contains(sources, source)) sources.push_back(source);
   });
-  std::vector<std::string> moving, still;
-  for (auto& o : l.outer) (nests_.stages[s - 1].find(o) ? moving : still).push_back(o);
+  const auto in_copy = [&](const std::string& loop) { return nests_.stages[s - 1].find(loop) != nullptr; };
+  std::vector<std::string> moving, still, sums;
+  for (auto& o : l.outer) (in_copy(o) ? moving : still).push_back(o);
+  std::ranges::copy_if(p.sums, std::back_inserter(sums), in_copy);
   // Rows that are contiguous along the sum are transposed in squares, in registers.
   const bool squares = (p.transposed || along_sum) && b.depth >= lanes;
+  // What tiles read is copied faster than memory brings it: rows of all panels, as they lie.
+  const bool rows = b.tiled && !squares && b.depth > lanes;
+  const auto split_depth = [&] {
+    std::pair out(nests_.free_name(p.depth[0] + ".t"), nests_.free_name(p.depth[0] + ".u"));
+    add(DirectiveKind::split, {l.copy, l.ki, out.first, out.second}, {lanes});
+    return out;
+  };
   if (squares) {
-    const std::string kt = nests_.free_name(p.depth[0] + ".t"), ku = nests_.free_name(p.depth[0] + ".u");
-    add(DirectiveKind::split, {l.copy, l.ki, kt, ku}, {lanes});
-    order_loops(l.copy, {moving, {l.nc, l.kc, l.np, l.nv, kt, ku, l.nlane}});
+    const auto [kt, ku] = split_depth();
+    order_loops(l.copy, {moving, {l.nc, l.kc}, sums, {l.np, l.nv, kt, ku, l.nlane}});
     add(DirectiveKind::unroll, {l.copy, ku});
+  } else if (rows) {
+    const auto [kt, ku] = split_depth();
+    order_loops(l.copy, {moving, {l.nc, l.kc}, sums, {kt, l.np, ku, l.nv, l.nlane}});
+    add(DirectiveKind::unroll, {l.copy, l.nv});
   } else {
-    order_loops(l.copy, {moving, {l.nc, l.kc, l.np, l.ki, l.nv, l.nlane}});
+    order_loops(l.copy, {moving, {l.nc, l.kc}, sums, {l.np, l.ki, l.nv, l.nlane}});
     add(DirectiveKind::unroll, {l.copy, l.nv});
   }
   const std::string columns = std::to_string(b.columns);
-  add(DirectiveKind::store, {b.in_words ? value_at(p.value).name : l.copy, l.kc, p.n + "/" + columns,
-                             p.depth[0], p.n + "%" + columns});
+  std::vector<std::string> layout{b.in_words ? value_at(p.value).name : l.copy, l.kc, p.n + "/" + columns};
+  layout.insert(layout.end(), sums.begin(), sums.end());
+  layout.insert(layout.end(), {p.depth[0], p.n + "%" + columns});
+  add(DirectiveKind::store, std::move(layout));
   add(DirectiveKind::vector, {l.copy, l.nlane});
   // Its rows are read in short pieces, each far from the one before: too far for the processor's
   // own guess.
-  if (const int64_t steps = ask(s - 1, "prefetch", 16, {0, 8, 16, 32});
+  if (const int64_t steps = rows ? 0 : ask(s - 1, "prefetch", 16, {0, 8, 16, 32});
       steps > 0 && !squares && b.depth > 2 * steps)
     for (const std::string& source : sources)
       try_add(DirectiveKind::prefetch, {l.copy, source, l.ki, l.ki}, {steps});
@@ -507,9 +491,15 @@ void DefaultScheduler::pack_product(StageId s, const Product& p, const ProductBl
   const bool distributed_here = !b.outer_parallel.empty() && contains(moving, b.outer_parallel);
   add(DirectiveKind::parallel, {l.copy, distributed_here ? b.outer_parallel : b.by_rows ? l.np : l.nc});
   // Loops along which the panels do not move stand inside, so that they are packed once.
-  order_loops(
-      name,
-      {common, moving, {l.nc, l.kc}, still, {l.mc, l.np}, p.more_rows, {l.mt, l.ki, l.mi, l.nv, l.nlane}});
+  order_loops(name, {common,
+                     moving,
+                     {l.nc, l.kc},
+                     still,
+                     {l.mc, l.np},
+                     p.more_rows,
+                     {l.mt},
+                     p.sums,
+                     {l.ki, l.mi, l.nv, l.nlane}});
   add(DirectiveKind::parallel, {name, distributed_here ? b.outer_parallel : b.by_rows ? l.mc : l.nc});
 }
 
@@ -545,6 +535,12 @@ bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common)
   std::optional<ProductBlocks> blocks = p ? worth_blocks(s, *p, common) : std::nullopt;
   if (!blocks) return false;
   ProductBlocks& b = *blocks;
+  if (b.tiled) {
+    merge_rows(s);
+    p = product(s, common);
+    p->sums = std::exchange(p->depth, {words_of_tiles(*p)});
+    std::erase(p->sums, p->depth[0]);
+  }
   tile_product(s, *p, b, common);
   cache_blocks(s, *p, b, common);
   const bool along_sum = b.tiled && words_follow(s - 1, p->depth[0]);

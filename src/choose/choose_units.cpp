@@ -6,6 +6,7 @@
 #include "cone/formula.h"
 #include "loop/unit.h"
 #include <algorithm>
+#include <ranges>
 
 namespace luminal::kernel {
 
@@ -128,20 +129,70 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
       !try_add(DirectiveKind::unit, {name, unit, nests_.free_name(name + ".words")}))
     return false;
   const StageId s = nests_.stage(name);
+  Attempt merged = begin(); // as matmul() does again
+  merge_rows(s);
   const std::optional<Product> p = product(s, {});
   const bool suits = p && !p->cut && copies_words(s - 1) && stage(s - 1).components[0].out == p->value &&
-                     p->panels.empty() && p->outer.empty() && p->more_rows.empty() && !p->across &&
-                     !p->transposed && p->depth.size() == 1 && p->rows >= 2 * tile.m &&
-                     p->columns >= 2 * tile.n && p->deep >= tile.k;
+                     p->panels.empty() && !p->across && !p->transposed && p->rows >= 2 * tile.m &&
+                     p->columns >= 2 * tile.n && contains(p->depth, words_of_tiles(*p)) &&
+                     trips(*nest(s).find(words_of_tiles(*p))) >= tile.k;
+  undo(std::move(merged));
   if (suits && decisions_.ask_whether(name + ".in_tiles", true)) return true;
   undo(std::move(attempt));
   return false;
 }
 
+/// The loop over words of what tiles read from a copy.
+std::string DefaultScheduler::words_of_tiles(const Product& p) const {
+  const ConeValue& copy = value_at(p.value);
+  return copy.axes.empty() || !copy.axes[0] ? "" : axis_at(copy.axes[0]).name;
+}
+
+/// Are the words of a copy contiguous along the loop where they are read?
+bool DefaultScheduler::words_follow(StageId s, const std::string& loop) const {
+  bool follow = false;
+  visit_loads(stage(s).components[0].body, [&](const FormulaLoad& f, DType dtype) {
+    if (!nest(s).find(loop)) return;
+    const int64_t words = bits(dtype) / bits(value_at(f.value).dtype);
+    const Expr offset = layout_offset(value_at(f.value), over_loops(nest(s), f.index));
+    const auto step = coefficient_of(offset, nest(s).find(loop)->symbol);
+    follow |= step && step->is_constant(std::max<int64_t>(1, words));
+  });
+  return follow;
+}
+
+/// Rows of several loops, which lie as those of one would, become one loop.
+void DefaultScheduler::merge_rows(StageId s) {
+  const auto lie_alike = [&](const Product& p) {
+    const Expr row = nest(s).find(p.m)->symbol;
+    const auto steps = [&](ValueId value, const std::vector<Expr>& index) {
+      const auto step = coefficient_of(layout_offset(value_at(value), over_loops(nest(s), index)), row);
+      return step && step->is_constant();
+    };
+    bool alike = true;
+    visit_loads(stage(s), [&](const FormulaLoad& f) { alike &= steps(f.value, f.index); });
+    for (const Component& c : stage(s).components) alike &= !c.out || steps(c.out, c.index);
+    return alike;
+  };
+  const auto merged = [&](const Product& p, const std::string& other) {
+    const int64_t rows = p.rows * trips(*nest(s).find(other));
+    for (const auto& [outer, inner] : {std::pair(other, p.m), std::pair(p.m, other)}) {
+      Attempt attempt = begin();
+      if (try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner}))
+        if (const auto now = product(s, {}); now && now->rows == rows && lie_alike(*now)) return true;
+      undo(std::move(attempt));
+    }
+    return false;
+  };
+  for (auto p = product(s, {}); p; p = product(s, {}))
+    if (std::ranges::none_of(p->more_rows, [&](const std::string& other) { return merged(*p, other); }))
+      return;
+}
+
 /// The same for what is read through windows, or along several axes: as a matrix.
 bool DefaultScheduler::matrix_in_tiles(const std::string& name, const std::string& unit) {
   const StageId s = nests_.stage(name);
-  const auto p = one_windowed_product(nests_.cone, stage(s));
+  const auto p = windowed_product(nests_.cone, stage(s));
   if (!p || !pays_on_tiles(nests_.cone, stage(s), *p, limits_)) return false;
   const std::string value = value_at(load_of(*p->x)->value).name, copy = nests_.free_name(value + ".matrix");
   Attempt attempt = begin();
@@ -152,6 +203,26 @@ bool DefaultScheduler::matrix_in_tiles(const std::string& name, const std::strin
   }
   undo(std::move(attempt));
   return false;
+}
+
+/// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves
+/// them alone.
+void DefaultScheduler::split_panels(StageId s) {
+  for (AxisId a : std::vector<AxisId>(stage(s).axes)) {
+    const ConeAxis axis = axis_at(a);
+    int64_t columns = 0;
+    visit_loads(stage(s), [&](const FormulaLoad& f) {
+      const auto last = std::ranges::find_if(
+          f.index | std::views::reverse, [](Expr e) { return !e.is_constant(); }); // (after it: of a word)
+      if (last == f.index.rend()) return;
+      const Expr e = *last;
+      if (e.kind() == ExprKind::mod && e.args()[0] == axis.symbol && e.args()[1].is_constant())
+        columns = e.args()[1].value();
+    });
+    if (columns > 1 && axis.extent.is_constant() && axis.extent.value() > columns &&
+        nest(s).find(axis.name) && nest(s).find(axis.name)->symbol == axis.symbol)
+      split(s, axis.name, columns);
+  }
 }
 
 /// Does the other operand lie in panels?

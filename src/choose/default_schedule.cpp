@@ -210,8 +210,9 @@ bool DefaultScheduler::takes_lanes(const std::vector<std::string>& common) const
 /// Axes that all stages keep, and along which nothing large is used again: all stages run inside
 /// them.
 std::vector<std::string> DefaultScheduler::common_loops() {
-  // A copy of windows is for all rows of the product.
-  if (nests_.cone.stages.size() < 2 || windowed_) return {};
+  // A copy of windows is for all rows of the product, and a product on tiles has loops of its own around
+  // its copy.
+  if (nests_.cone.stages.size() < 2 || windowed_ || takes_tiles(schedule_)) return {};
   std::vector<std::string> common;
   for (auto& l : nest(nests_.cone.stages.end_id() - 1).loops) {
     bool all = l.symbol.is_symbol() && trips(l) > 1;

@@ -233,6 +233,7 @@ private:
   struct Product {
     std::string m, n;
     std::vector<std::string> depth;     // summed loops
+    std::vector<std::string> sums;      // on tiles: those around the loop over words, the only one of `depth`
     std::vector<std::string> more_rows; // along which only the other operand moves
     std::vector<std::string> outer;     // all other loops that are kept: batches
     std::string panels; // the loop over the panels where the operand is made of them; n runs inside of one
@@ -264,6 +265,8 @@ private:
     std::vector<std::string> inner_depth, chunk, outer;
     bool words_follow = false; // those of the copy are contiguous along the sum
   };
+  void merge_rows(StageId s);
+  std::string words_of_tiles(const Product& p) const;
   std::optional<ProductBlocks> worth_blocks(StageId s, const Product& p,
                                             const std::vector<std::string>& common);
   void tile_product(StageId s, Product& p, ProductBlocks& b, const std::vector<std::string>& common);

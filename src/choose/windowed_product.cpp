@@ -137,7 +137,8 @@ bool pays_on_tiles(const Cone& cone, const Stage& stage, const WindowedProduct& 
   constexpr double copied = 14, of_tile_row = 0.2, gain = 0.8;
   const int64_t columns = p.run * p.rows * p.images, whole = p.uses / limits.lanes * limits.lanes;
   const double tiles = copied + of_tile_row * double(whole) + double(p.uses - whole);
-  const int64_t bytes = columns * (p.depth * bits(p.x->dtype) / 8 + p.uses * 4);
+  int64_t bytes = columns * (p.depth * bits(p.x->dtype) / 8 + p.uses * 4);
+  for (AxisId a : p.groups) bytes *= cone.axes[a].extent.value();
   return columns >= 2 * limits.lanes && p.uses >= 2 * limits.lanes && bytes <= 4 * limits.l2 &&
          tiles < gain * double(p.uses) * share_of(columns, limits.lanes);
 }

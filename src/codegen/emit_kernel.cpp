@@ -207,7 +207,8 @@ void Emitter::run(const std::string& entry) {
 // ---- statements ----
 
 void Emitter::body(const kernel::Body& statements) {
-  for (const kernel::StmtRef& s : statements) statement(*s);
+  for (size_t i = 0; i < statements.size(); ++i)
+    if (!zeros_of_tiles(statements, i)) statement(*statements[i]);
 }
 
 void Emitter::statement(const kernel::Stmt& stmt) {

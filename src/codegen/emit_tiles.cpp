@@ -1,15 +1,54 @@
 // codegen/emit_tiles.cpp -- units whose operands lie in tile registers (Intel's AMX): eight registers of 16
 // rows of 64 bytes. Accumulators of a loop that does nothing else stay in registers 0 to 3 while it runs.
 // What its steps read comes into registers 4 and 5 (a), 6 and 7 (b), once for all steps of a trip.
+// Accumulators that begin from zeros are set to zero in their registers.
 #include "codegen/emitter.h"
 #include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
 
 namespace luminal::codegen {
 using kernel::LoopKind;
 using llvm::Value;
 
 namespace {
-constexpr int accumulator_tiles = 4, operand_tiles = 2, most_unrolled = 64;
+constexpr int accumulator_tiles = 4, operand_tiles = 2, tile_rows = 16, most_unrolled = 64;
+constexpr size_t most_zeros = size_t(accumulator_tiles) * tile_rows * tile_rows;
+
+struct Zeros {
+  kernel::BufferId buffer;
+  std::set<int64_t> elements;
+};
+/// The elements of a buffer that a statement sets to zero, where it does nothing else.
+template <class Resolve> std::optional<Zeros> zeroed(const kernel::Stmt& stmt, const Resolve& resolve) {
+  ExprMap<Expr> first;                         // variables of the loops around
+  std::vector<std::pair<Expr, int64_t>> loops; // and their trips
+  const kernel::Stmt* inside = &stmt;
+  while (const auto* loop = inside->as<kernel::Loop>()) {
+    const Expr begin = resolve(loop->begin), end = resolve(loop->end);
+    if (loop->body.size() != 1 || loop->lanes_active || !begin.is_constant(0) || !end.is_constant())
+      return {};
+    loops.emplace_back(loop->variable, end.value());
+    first[loop->variable] = 0;
+    inside = loop->body[0].get();
+  }
+  const auto* store = inside->as<kernel::Store>();
+  const auto* zero = store ? store->value->as<kernel::Constant>() : nullptr;
+  if (!zero || zero->value != 0 || std::signbit(zero->value)) return {};
+  const Expr offset = resolve(store->offset), start = resolve(substitute(offset, first));
+  if (!start.is_constant()) return {};
+  Zeros zeros{store->buffer, {start.value()}};
+  for (const auto& [variable, trips] : loops) {
+    const std::optional<Expr> step = coefficient_of(offset, variable);
+    if (!step || !step->is_constant()) return {};
+    const std::set<int64_t> before = zeros.elements;
+    for (int64_t i = 1; i < trips; ++i)
+      for (int64_t element : before) zeros.elements.insert(element + i * step->value());
+    if (trips <= 0 || zeros.elements.size() > most_zeros) return {};
+  }
+  return zeros;
+}
 } // namespace
 
 /// Every tile as large as it can be; all others of the function's workers do the same.
@@ -92,6 +131,7 @@ void Emitter::tile_unit(const kernel::UnitCall& s, const kernel::Unit& unit) {
   if (!stays) move_tile("llvm.x86.tilestored64", tile, sum);
 }
 
+/// The accumulators of a loop that does nothing but steps of tile units: they stay in tile registers.
 std::vector<Emitter::TileAddress> Emitter::tile_accumulators(const kernel::Loop& s) {
   std::vector<TileAddress> tiles;
   ExprMap<Expr> fixed;       // variables of unrolled loops
@@ -138,6 +178,31 @@ std::vector<Emitter::TileAddress> Emitter::tile_accumulators(const kernel::Loop&
   return only_units ? tiles : std::vector<TileAddress>();
 }
 
+/// Are the accumulators of the statement after this one, a loop around steps of tile units, zeros that this
+/// one stores? Then their registers are set to zero before the loop, and what the loop stores need not be
+/// stored here.
+bool Emitter::zeros_of_tiles(const kernel::Body& statements, size_t i) {
+  const auto* loop = i + 1 < statements.size() ? statements[i + 1]->as<kernel::Loop>() : nullptr;
+  if (!uses_tiles_ || !kept_tiles_.empty() || !loop || loop->kind != LoopKind::serial ||
+      prove(lt(resolve(loop->begin), resolve(loop->end))) != Truth::yes)
+    return false;
+  const std::optional<Zeros> zeros = zeroed(*statements[i], [&](Expr e) { return resolve(e); });
+  if (!zeros) return false;
+  std::set<int64_t> rest = zeros->elements;
+  const std::vector<TileAddress> tiles = tile_accumulators(*loop);
+  for (const TileAddress& tile : tiles) {
+    if (tile.buffer != zeros->buffer || !tile.offset.is_constant() || !tile.rows.is_constant()) return false;
+    for (int64_t row = 0; row < tile_rows; ++row)
+      for (int64_t column = 0; column < tile_rows; ++column) {
+        const int64_t element = tile.offset.value() + row * tile.rows.value() + column;
+        if (!zeros->elements.contains(element)) return false;
+        rest.erase(element);
+      }
+  }
+  tiles_begin_from_zero_ = !tiles.empty();
+  return tiles_begin_from_zero_ && rest.empty();
+}
+
 /// A loop around steps of tile units: their accumulators are loaded before it and stored behind it.
 void Emitter::loop_of_tiles(const kernel::Loop& s) {
   const bool opens = uses_tiles_ && s.kind == LoopKind::serial && kept_tiles_.empty();
@@ -145,7 +210,11 @@ void Emitter::loop_of_tiles(const kernel::Loop& s) {
   const auto move_all = [&](const char* intrinsic) {
     for (size_t i = 0; i < kept.size(); ++i) move_tile(intrinsic, static_cast<int>(i), kept[i]);
   };
-  move_all("llvm.x86.tileloadd64");
+  if (std::exchange(tiles_begin_from_zero_, false))
+    for (size_t i = 0; i < kept.size(); ++i)
+      call_intrinsic("llvm.x86.tilezero", b_.getVoidTy(), {b_.getInt8(static_cast<uint8_t>(i))});
+  else
+    move_all("llvm.x86.tileloadd64");
   if (opens) kept_tiles_ = kept;
   loop(s);
   if (opens) kept_tiles_.clear();

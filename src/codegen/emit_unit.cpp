@@ -211,20 +211,22 @@ Value* Emitter::lane_unit(const kernel::Unit& unit, llvm::ArrayRef<Value*> args)
   return result;
 }
 
-// Sums of the bf16 dot instruction: it makes zeros of subnormal numbers. Holds of registers where
-// it does of all that is written there.
+// Sums of the bf16 dot instructions: they make zeros of subnormal numbers. Holds of scratch where it does of
+// all that is written there.
 void Emitter::find_flushed() {
   let_values_.assign(static_cast<size_t>(kernel_.lets), nullptr);
   flushed_.clear();
   for (const kernel::Buffer& b : kernel_.buffers)
-    flushed_.push_back(b.space == kernel::Space::registers && b.dtype == DType::f32);
+    flushed_.push_back(b.space != kernel::Space::global && b.dtype == DType::f32);
   bool changed = false;
   const auto walk = [&](const auto& self, const kernel::Body& statements) -> void {
     for (const kernel::StmtRef& s : statements) {
       if (const auto* let = s->as<kernel::LetValue>()) let_values_.at(let->let) = let->value.get();
       if (const auto to = written_by(*s)) {
         const auto* store = s->as<kernel::Store>();
-        const bool stays = store && flushed(*store->value);
+        const auto* call = s->as<kernel::UnitCall>();
+        const auto unit = call ? kernel::find_unit(call->unit, kernel_.lanes) : std::nullopt;
+        const bool stays = store ? flushed(*store->value) : unit && unit->flush_subnormals;
         if (flushed_[*to] && !stays) flushed_[*to] = false, changed = true;
       }
       for (const kernel::Body* inside : bodies_of(*s)) self(self, *inside);

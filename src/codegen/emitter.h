@@ -88,8 +88,8 @@ private:
   TileAddress tile_address(const kernel::UnitCall& s, const kernel::Unit& unit, int operand);
   int tile_operand(const TileAddress& at, int operand);
   void move_tile(const char* intrinsic, int tile, const TileAddress& at);
-  /// The accumulators of a loop that does nothing but steps of tile units: they stay in tile registers.
   std::vector<TileAddress> tile_accumulators(const kernel::Loop& s);
+  bool zeros_of_tiles(const kernel::Body& statements, size_t i);
   void loop_of_tiles(const kernel::Loop& s);
   void forget_tiles() { loaded_tiles_.clear(); }
   LV* dot(std::string_view unit, LV* c, LV* x, LV* y, int64_t lanes);
@@ -245,8 +245,7 @@ private:
   };
   IdVector<kernel::BufferId, RegisterBuffer> registers_;
 
-  // tile registers
-  bool uses_tiles_ = false;
+  bool uses_tiles_ = false, tiles_begin_from_zero_ = false; // tile registers; those of the next loop
   std::vector<TileAddress> kept_tiles_; // accumulators of the open loop, in registers 0, 1, ...
   struct LoadedTile {
     TileAddress at;
@@ -290,7 +289,7 @@ private:
 
   IdVector<kernel::LetId, LV*> lets_;
   IdVector<kernel::LetId, const kernel::Value*> let_values_;
-  IdVector<kernel::BufferId, bool> flushed_; // registers that no subnormal number is written to
+  IdVector<kernel::BufferId, bool> flushed_; // scratch that no subnormal number is written to
   bool in_parallel_ = false;
   std::vector<std::pair<Expr, int64_t>> repeats_; // jammed loops around, and which of their bodies it is
 

@@ -86,7 +86,7 @@ private:
         s.rows = loop;
       }
     if (!s.rows || !s.rows->begin.is_constant(0) || !s.rows->end.is_constant() ||
-        s.rows->end.value() % unit_.m != 0)
+        s.rows->end.value() < unit_.m)
       return {};
     const Expr row = s.rows->variable, lane = lanes->variable, word = s.words->variable;
     const std::vector<std::pair<char, Expr>> steps{{'m', row}, {'n', lane}, {'k', word}};
@@ -174,11 +174,9 @@ private:
       const Expr begin = found->words->begin, end = found->words->end;
       const Expr tiles = floordiv(max(end - begin, 0), unit_.k), rest = begin + tiles * unit_.k;
       if (prove(eq(tiles, 0)) != Truth::yes) out.push_back(whole(*found, begin, tiles));
-      if (prove(ge(rest, end)) == Truth::yes) return;
-      Loop others = *found->words;
-      others.begin = rest;
-      others.jam = 1;
-      out.push_back(std::make_shared<const Stmt>(std::move(others)));
+      const int64_t rows = found->rows->end.value(), whole_rows = rows / unit_.m * unit_.m;
+      if (prove(ge(rest, end)) != Truth::yes) out.push_back(lanes(*found, rest, 0, whole_rows));
+      if (whole_rows < rows) out.push_back(lanes(*found, begin, whole_rows, rows));
       return;
     }
     out.push_back(with_bodies(stmt, [&](const Body& inner) {
@@ -186,6 +184,22 @@ private:
       for (const StmtRef& s : inner) append(changed, *s, sum);
       return changed;
     }));
+  }
+
+  /// The steps as they were, from a word on, of some of the rows.
+  StmtRef lanes(const Steps& s, Expr first_word, int64_t first_row, int64_t end_of_rows) const {
+    const auto some = [&](const auto& self, const Stmt& stmt) -> StmtRef {
+      const auto* old = stmt.as<Loop>();
+      if (!old || old->kind == LoopKind::vector) return std::make_shared<const Stmt>(stmt);
+      Loop now = *old;
+      if (old == s.rows) now.begin = first_row, now.end = end_of_rows;
+      now.body = {self(self, *old->body[0])};
+      return std::make_shared<const Stmt>(std::move(now));
+    };
+    Loop words = *s.words;
+    words.begin = first_word, words.jam = 1;
+    words.body = {some(some, *words.body[0])};
+    return std::make_shared<const Stmt>(std::move(words));
   }
 
   StmtRef whole(const Steps& s, Expr begin, Expr tiles) {

@@ -278,11 +278,12 @@ void DotSum::run_over_words(StageNest& nest, const Along& w) const {
 
 void DotSum::read_copies(Along& w) {
   const AxisId position = nests_.cone.axes.add({w.name, w.words, w.symbol});
+  const std::optional<Expr> columns = tiles_ ? columns_of(nests_.cone, stage_) : std::nullopt;
   size_t next = 0;
   StageId s = s_; // each copy is a stage in front of it
   for (auto& [word, operand] : {std::pair(&w.a, &a_), std::pair(&w.b, &b_)})
     if (!*word) {
-      const WordsCopy copy{copies_[next++], of_, *operand, w.word, tiles_};
+      const WordsCopy copy{copies_[next++], of_, *operand, w.word, columns};
       *word = insert_words(nests_, s, copy, w.axis, position, w.domain, *unit_);
       s++;
     }

@@ -263,8 +263,10 @@ FormulaRef insert_words(Nests& nests, StageId stage, const WordsCopy& copy, cons
     for (Expr e : index_of(part)) note(e);
     note(guard_of(part));
   });
-  if (copy.words_first && !whole)
+  if (copy.columns && !whole) {
     std::ranges::stable_partition(dims, [&](AxisId a) { return nests.cone.axes[a].symbol == axis.symbol; });
+    std::ranges::stable_partition(dims, [&](AxisId a) { return nests.cone.axes[a].symbol != *copy.columns; });
+  }
   const bool inside_domain = !whole && !domain.some.is_constant(1) &&
                              std::ranges::all_of(domain.axes, [&](AxisId a) { return contains(dims, a); });
   bool of_kernel = false;

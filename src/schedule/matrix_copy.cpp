@@ -107,14 +107,22 @@ void matrix_copy(Nests& nests, const std::string& stage_name, const std::string&
   if (last == dims.rend() || moves(0, *last) == moves(1, *last))
     refuse("the results of stage {} are contiguous along no axis of one operand", stage_name);
   const size_t side = moves(0, *last) ? 0 : 1;
-  std::vector<AxisId> summed, columns, rows;
+  // (Axes of both operands are batches: each has a matrix of its own.)
+  std::vector<AxisId> summed, columns, batches, others;
   for (AxisId a : before.axes)
     if (!contains(fold.axes, a)) summed.push_back(a);
   for (AxisId a : dims) {
     if (!a) continue;
-    if (moves(side, a) && moves(1 - side, a)) refuse("both operands vary with {}", cone.axes[a].name);
-    (moves(side, a) ? columns : rows).push_back(a);
+    const bool both = moves(side, a) && moves(1 - side, a);
+    if (both) batches.push_back(a);
+    (moves(side, a) && !both ? columns : others).push_back(a);
   }
+  const auto in_batches = [&](const auto&... last) {
+    std::vector<Expr> index;
+    for (AxisId a : batches) index.push_back(cone.axes[a].symbol);
+    (index.push_back(last), ...);
+    return index;
+  };
   const JointAxis sum = joint(cone, in_memory_order(cone, factors[1 - side], summed)),
                   column = joint(cone, columns);
   const int64_t width = (column.extent + multiple - 1) / multiple * multiple;
@@ -126,19 +134,23 @@ void matrix_copy(Nests& nests, const std::string& stage_name, const std::string&
   const bool as_bits = is_float(number->dtype) && bits(number->dtype) == 16 && load_of(*number);
   const FormulaRef element = as_bits ? formula_bitcast(DType::u16, number) : number;
   ConeValue matrix = interior_value(copy, element->dtype);
-  matrix.shape = {sum.extent, column.extent};
-  matrix.axes.assign(2, AxisId());
+  matrix.axes = batches;
+  for (AxisId a : batches) matrix.shape.push_back(cone.axes[a].extent);
+  for (const JointAxis* of : {&sum, &column})
+    matrix.shape.emplace_back(of->extent), matrix.axes.emplace_back();
   const AxisId k = add_axis(nests, copy + ".k", sum.extent), n = add_axis(nests, copy + ".n", width);
   const ValueId made = nests.add_value(std::move(matrix));
-  std::vector<AxisId> axes = sum.parts;
+  std::vector<AxisId> axes = batches;
+  axes.insert(axes.end(), sum.parts.begin(), sum.parts.end());
   axes.insert(axes.end(), columns.begin(), columns.end());
-  write(nests, nests.stage(stage_name), copy, axes, made, {sum.place(cone), column.place(cone)}, element);
+  write(nests, nests.stage(stage_name), copy, axes, made, in_batches(sum.place(cone), column.place(cone)),
+        element);
 
   // The product.
   Stage product = before;
   ExprMap<Expr> map;
   sum.resolve(cone, cone.axes[k].symbol, map);
-  FormulaRef read = formula_load(made, element->dtype, {cone.axes[k].symbol, cone.axes[n].symbol},
+  FormulaRef read = formula_load(made, element->dtype, in_batches(cone.axes[k].symbol, cone.axes[n].symbol),
                                  lt(cone.axes[n].symbol, column.extent));
   if (as_bits) read = formula_bitcast(number->dtype, read);
   if (cast) read = formula_cast(factors[side]->dtype, read);
@@ -148,7 +160,7 @@ void matrix_copy(Nests& nests, const std::string& stage_name, const std::string&
   std::vector<Expr> shape;
   std::vector<AxisId> result_axes;
   c.index.clear();
-  for (AxisId a : rows) {
+  for (AxisId a : others) {
     shape.push_back(cone.axes[a].extent), result_axes.push_back(a);
     c.index.push_back(cone.axes[a].symbol);
   }

@@ -38,6 +38,36 @@ std::string term_of_product(const Product& p) {
       fmt::arg("maps", maps));
 }
 
+/// Sums over two axes, of which the weight [h, d, o] has both, for rows [b, t]; or rows [b, t] alone (h: 0).
+std::string term_of_heads(int64_t b, int64_t t, int64_t h, int64_t d, int64_t o) {
+  const std::string sums = h ? "h, d" : "d",
+                    sizes = h ? fmt::format("h: {}, d: {}", h, d) : fmt::format("d: {}", d),
+                    axes = fmt::format("[b: {}, t: {}, o: {}, {}]", b, t, o, sizes),
+                    heads = h ? fmt::format("{}, ", h) : "";
+  return fmt::format("fn @heads(%A: bf16[{b}, {heads}{t}, {d}], %B: bf16[{heads}{d}, {o}]) {{\n"
+                     "  %a = view %A {axes} -> [b, {h}t, d]\n  %b = view %B {axes} -> [{sums}, o]\n"
+                     "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
+                     "  %f = fold {axes} over [{sums}] {{ sum %p[b, t, o, {sums}] }}\n  %g = get %f, 0\n"
+                     "  %y = abs %g\n  return y = %y\n}}\n",
+                     fmt::arg("b", b), fmt::arg("heads", heads), fmt::arg("t", t), fmt::arg("d", d),
+                     fmt::arg("o", o), fmt::arg("axes", axes), fmt::arg("h", h ? "h, " : ""),
+                     fmt::arg("sums", sums));
+}
+
+/// A convolution of an image with its channels innermost, 3 x 3.
+std::string term_of_image(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t out) {
+  const std::string axes =
+      fmt::format("[n: {}, y: {}, x: {}, o: {}, r: 3, s: 3, c: {}]", n, height, width, out, channels);
+  return fmt::format("fn @image(%X: bf16[{n}, {in_height}, {in_width}, {c}], %W: bf16[{o}, 3, 3, {c}]) {{\n"
+                     "  %a = view %X {axes} -> [n, y + r, x + s, c]\n"
+                     "  %b = view %W {axes} -> [o, r, s, c]\n"
+                     "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
+                     "  %f = fold {axes} over [r, s, c] {{ sum %p[n, y, x, o, r, s, c] }}\n  %g = get %f, 0\n"
+                     "  %y = abs %g\n  return y = %y\n}}\n",
+                     fmt::arg("n", n), fmt::arg("in_height", height + 2), fmt::arg("in_width", width + 2),
+                     fmt::arg("c", channels), fmt::arg("o", out), fmt::arg("axes", axes));
+}
+
 MachineLimits with_tiles(int threads) {
   return {.lanes = 16, .vector_registers = 32, .l2 = 64 << 10, .threads = threads, .units = {"amx.dpbf16"}};
 }
@@ -47,12 +77,15 @@ struct Convolution {
   std::vector<std::pair<int64_t, int64_t>> sizes; ///< of images and of windows
   int64_t batch = 1, in = 32, out = 32, step = 1, padding = 1, dilation = 1;
   bool channels_last = false; ///< the windows
+  int64_t groups = 0;         ///< each with its own channels and results; 0: none
 };
 
 std::string term_of_convolution(const Convolution& c) {
-  std::string axes = fmt::format("[n: {}, o: {}", c.batch, c.out),
-              image = fmt::format("{}, {}", c.batch, c.in), at = "n, c", inside, weight, windows, places,
-              reduced = "c";
+  const std::string g = c.groups ? "g, " : "", groups = c.groups ? fmt::format("{}, ", c.groups) : "";
+  std::string axes = fmt::format("[n: {}, {}o: {}", c.batch, c.groups ? fmt::format("g: {}, ", c.groups) : "",
+                                 c.out),
+              image = fmt::format("{}, {}{}", c.batch, groups, c.in), at = "n, " + g + "c", inside, windows,
+              places, reduced = "c";
   for (size_t d = 0; d < c.sizes.size(); d++) {
     const auto [size, window] = c.sizes[d];
     axes += fmt::format(", y{}: {}", d, (size + 2 * c.padding - c.dilation * (window - 1) - 1) / c.step + 1);
@@ -68,16 +101,16 @@ std::string term_of_convolution(const Convolution& c) {
   for (size_t d = 0; d < c.sizes.size(); d++) axes += fmt::format(", r{}: {}", d, c.sizes[d].second);
   axes += "]";
   const std::string kept = axes.substr(0, axes.find(", c:")) + "]";
-  std::string point = "n, o";
+  std::string point = "n, " + g + "o";
   for (size_t d = 0; d < c.sizes.size(); d++) point += fmt::format(", y{}", d);
   return fmt::format(
-      "fn @convolution(%X: bf16[{}], %W: bf16[{}{}]) {{\n"
-      "  %a = view %X {} -> [{}] where {} fill 0\n  %b = view %W {} -> [{}{}]\n"
+      "fn @convolution(%X: bf16[{}], %W: bf16[{}{}{}]) {{\n"
+      "  %a = view %X {} -> [{}] where {} fill 0\n  %b = view %W {} -> [{}{}{}]\n"
       "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
       "  %f = fold {} over [{}] {{ sum %p[{}, {}] }}\n  %g = get %f, 0\n  %y = abs %g\n  return y = %y\n}}\n",
-      image, c.out,
+      image, groups, c.out,
       c.channels_last ? fmt::format("{}, {}", windows, c.in) : fmt::format(", {}{}", c.in, windows), axes, at,
-      inside, axes, "o", c.channels_last ? places + ", c" : ", c" + places, axes, reduced, point, reduced);
+      inside, axes, g, "o", c.channels_last ? places + ", c" : ", c" + places, axes, reduced, point, reduced);
 }
 
 /// The chosen schedule takes tiles or it does not, where that is said; the results are right.
@@ -121,7 +154,6 @@ TEST(TilesOfProducts, WhatFillsNoTileStaysWithTheLanes) {
   check(Product{.m = 31}, false, 1);
   check(Product{.n = 31}, false, 2);
   check(Product{.k = 31}, false, 3);
-  check(Product{.batches = 2}, false, 4);
   check(Product{.dtype = DType::f16}, false, 5);
   check(Product{.m = 1, .n = 256, .k = 256}, false, 6);
 }
@@ -130,6 +162,35 @@ TEST(TilesOfProducts, WhatFillsNoTileStaysWithTheLanes) {
 TEST(TilesOfProducts, PartsOfOneStepLoadTheirOwn) {
   check(Product{.m = 48, .n = 48, .k = 32}, true, 1);
   check(Product{.m = 80, .n = 112, .k = 32, .weight_rows = true}, true, 2);
+}
+
+/// An axis of both operands is a loop around the product; rows of several loops that lie as one are one.
+TEST(TilesOfProducts, BatchesAndSumsOverSeveralAxesTakeThem) {
+  uint64_t seed = 1;
+  for (const bool weight_rows : {false, true})
+    for (const Product& p :
+         {Product{64, 64, 64, weight_rows, false, 2}, Product{40, 96, 320, weight_rows, true, 3}})
+      check(p, true, ++seed);
+  check(term_of_heads(2, 48, 3, 64, 64), true, 1);
+  check(term_of_heads(3, 33, 2, 40, 50), true, 2);
+  check(term_of_heads(8, 6, 0, 64, 64), true, 3);
+  check(term_of_heads(2, 16, 0, 64, 33), true, 4);
+  check(term_of_image(1, 5, 33, 32, 64), true, 5);
+  check(term_of_image(2, 3, 56, 48, 40), true, 6);
+}
+
+TEST(TilesOfProducts, BatchesAndHeadsAreWhatTheInterpreterSays) {
+  std::mt19937_64 random(13);
+  const auto in = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % uint64_t(high - low + 1));
+  };
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    const Product p{in(32, 100), in(32, 100), in(32, 200), random() % 2 == 0, random() % 2 == 0, in(2, 4)};
+    check(p, true, seed);
+    check(term_of_heads(in(1, 4), in(1, 70), in(0, 3), in(1, 90), in(1, 90)), {}, seed);
+    check(term_of_image(in(1, 2), in(1, 5), in(1, 70), in(1, 40), in(1, 70)), {}, seed);
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 /// Rows, columns and words beyond whole tiles.
@@ -153,9 +214,11 @@ TEST(TilesOfConvolutions, AreTaken) {
          {Convolution{{{8, 3}, {8, 3}}}, Convolution{{{7, 3}, {7, 3}}, 2, 32, 64},
           Convolution{{{6, 1}, {7, 1}}, 1, 32, 48, 1, 0}, Convolution{{{9, 3}, {14, 3}}, 1, 15, 66, 2},
           Convolution{{{45, 3}}, 1, 32, 32}, Convolution{{{4, 2}, {5, 3}, {6, 3}}, 1, 8, 32},
-          Convolution{{{12, 3}, {12, 3}}, 1, 16, 40, 1, 2, 2}})
-      check(Convolution{c.sizes, c.batch, c.in, c.out, c.step, c.padding, c.dilation, channels_last}, true,
-            ++seed);
+          Convolution{{{12, 3}, {12, 3}}, 1, 16, 40, 1, 2, 2},
+          Convolution{{{8, 3}, {8, 3}}, 2, 16, 32, 1, 1, 1, false, 2}})
+      check(
+          Convolution{c.sizes, c.batch, c.in, c.out, c.step, c.padding, c.dilation, channels_last, c.groups},
+          true, ++seed);
 }
 
 TEST(TilesOfConvolutions, WhatPaysForNoCopyStaysWithTheLanes) {
@@ -170,8 +233,8 @@ TEST(TilesOfConvolutions, AreWhatTheInterpreterSays) {
     return low + int64_t(random() % uint64_t(high - low + 1));
   };
   for (uint64_t seed = 0; seed < 24; ++seed) {
-    Convolution c{{},       in(1, 3), in(8, 20), 16 * in(2, 4) + in(0, 2),
-                  in(1, 2), in(0, 2), in(1, 2),  in(0, 1) == 0};
+    Convolution c{{},       in(1, 3), in(8, 20),     16 * in(2, 4) + in(0, 2),       in(1, 2),
+                  in(0, 2), in(1, 2), in(0, 1) == 0, std::max<int64_t>(0, in(-2, 3))};
     for (int64_t d = in(1, 2); d > 0; d--) c.sizes.emplace_back(in(10, 18), in(2, 4));
     if (c.sizes.size() == 1) c.sizes[0].first = in(80, 120);
     check(term_of_convolution(c), {}, seed);

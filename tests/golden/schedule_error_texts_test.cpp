@@ -153,7 +153,6 @@ const RefusedSchedule rows[] = {
      "`matrix f.p1 copy 16`: stage f.p1 writes its results at no plain axes"},
     {"inner", "matrix f copy 16",
      "`matrix f copy 16`: the results of stage f are contiguous along no axis of one operand"},
-    {"groups", "matrix f copy 16", "`matrix f copy 16`: both operands vary with g"},
     {"attention", "unit F avx512.dpbf16", "`unit F avx512.dpbf16`: stage F computes several things at once"},
     {"product", "unit f avx512.dpbf16 copy copy2",
      "`unit f avx512.dpbf16 copy copy2`: stage f sums no products of converted numbers"},

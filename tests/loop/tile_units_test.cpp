@@ -99,8 +99,8 @@ TEST(TileUnits, BlocksOfWordsAreStepsOfTheUnitAndTheRestStays) {
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("registers")));
 }
 
-TEST(TileUnits, AnyShapeOfWholeTiles) {
-  for (const int rows : {16, 48})
+TEST(TileUnits, AnyShapeWithWholeTiles) {
+  for (const int rows : {16, 24, 33, 48})
     for (const int vectors : {1, 2, 3})
       for (const int words : {16, 20, 47})
         for (const bool words_of_a : {false, true})
@@ -115,7 +115,6 @@ TEST(TileUnits, OtherLoopsStay) {
     EXPECT_TRUE(same(after, checked(product(s))));
   };
   stays({.rows = 8});
-  stays({.rows = 24});
   stays({.more = "      prefetch a[96*w]\n"});
   // Not a step of the unit's own lane unit, no unit with tiles, no unit.
   Kernel kernel = checked(product({}));
