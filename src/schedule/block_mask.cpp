@@ -129,7 +129,9 @@ void block_mask(Nests& nests, const std::string& stage, const std::string& mask,
   };
   const auto add_axis = [&](const std::string& name, Expr extent) {
     const std::string free = nests.free_name(name);
-    return nests.cone.axes.add({free, extent, Expr::symbol(free, {0, extent.range().high - 1})});
+    const int64_t high = extent.range().high,
+                  last = high == unbounded_high ? high : std::max<int64_t>(high - 1, 0);
+    return nests.cone.axes.add({free, extent, Expr::symbol(free, {0, last})});
   };
   const std::vector<AxisId> all = fold.axes;
   for (AxisId a : all) {
