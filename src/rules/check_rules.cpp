@@ -250,7 +250,8 @@ RuleCheck check_rules(RegionTerms& terms, const RuleCase& test, Comparison compa
 }
 
 std::span<const std::string_view> rules_that_hide() {
-  static constexpr std::string_view names[] = {"mask-add", "mask-mul", "mask-out", "mask-out2", "mask-exp"};
+  static constexpr std::string_view names[] = {"mask-add",   "mask-mul",    "mask-out", "mask-out2",
+                                               "mask-twice", "mask-twice2", "mask-exp"};
   return names;
 }
 

@@ -193,6 +193,19 @@ fn @main(%s: f32[5, 3], %m: bool[5, 3], %v: f32[3, 2]) {
   %out = get %of, 0
   return out = %out
 })"},
+    {"products of factors that one mask hides", R"(
+fn @main(%x: f32[3, 5], %y: f32[3, 5], %m: bool[3, 5]) {
+  %zero = const f32 0
+  %zv = view %zero [i: 3, j: 5] -> []
+  %a = select %m, %x, %zv
+  %b = select %m, %y, %zv
+  %p = mul %a, %b
+  %c = select %m, %zv, %x
+  %d = select %m, %zv, %y
+  %q = mul %c, %d
+  %s = mul %a, %a
+  return p = %p, q = %q, s = %s
+})"},
 };
 
 } // namespace
