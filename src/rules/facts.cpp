@@ -356,7 +356,7 @@ Info FactMaker::cast(DType to, const Info& x) const {
     out.low = 0;
   if (!is_float(to)) out.finite = true;
   if (x.index && to != DType::boolean) set_index(out, x.index);
-  if (x.constant && std::isfinite(value_of(*x.constant))) {
+  if (x.constant && (is_float(to) || std::isfinite(value_of(*x.constant)))) {
     const Number made = stored(to, Rounded::cast(x.dtype, to, loaded(*x.constant)));
     if (!is_float(to) || value_of(made) == value_of(*x.constant)) set_constant(out, made);
   }

@@ -193,6 +193,19 @@ fn @main(%s: f32[5, 3], %m: bool[5, 3], %v: f32[3, 2]) {
   %out = get %of, 0
   return out = %out
 })"},
+    {"a mask that is added in another type", R"(
+fn @main(%x: f32[3, 5], %m: bool[3, 5]) {
+  %zero = const bf16 0
+  %zv = view %zero [i: 3, j: 5] -> []
+  %no = const bf16 -inf
+  %nv = view %no [i: 3, j: 5] -> []
+  %s = select %m, %zv, %nv
+  %sf = cast f32 %s
+  %y = add %x, %sf
+  %f = fold [i: 3, j: 5] over [j] { max %y[i, j] }
+  %most = get %f, 0
+  return y = %y, most = %most
+})"},
     {"products of factors that one mask hides", R"(
 fn @main(%x: f32[3, 5], %y: f32[3, 5], %m: bool[3, 5]) {
   %zero = const f32 0
