@@ -18,7 +18,14 @@ namespace {
 class KnownValue {
 public:
   KnownValue(FormulaRef condition, bool holds) : condition_(std::move(condition)), holds_(holds) {}
-  std::optional<double> operator()(const FormulaRef& f) const {
+  std::optional<double> operator()(const FormulaRef& f) {
+    const auto seen = known_.find(f.get()); // formulas share their parts
+    if (seen != known_.end()) return seen->second;
+    return known_[f.get()] = value_of(f);
+  }
+
+private:
+  std::optional<double> value_of(const FormulaRef& f) {
     if (condition_ && equal(f, condition_)) return holds_;
     if (const auto* constant = f->as<FormulaConstant>()) return constant->value;
     if (const auto* cast = f->as<FormulaCast>()) {
@@ -43,9 +50,9 @@ public:
     return apply_f64(op->op, f->dtype, args.data());
   }
 
-private:
   FormulaRef condition_; // null: none
   bool holds_;
+  std::map<const Formula*, std::optional<double>> known_;
 };
 
 /// Are all components of the fold their identities where the condition has this value?
