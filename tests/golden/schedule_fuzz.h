@@ -42,7 +42,13 @@ public:
     std::string axis = nests.cone.axes.empty() ? "none" : any(nests.cone.axes).name;
     std::string who = pick(3) ? stage : "*";
     const std::string fresh = fresh_name();
-    switch (pick(30)) {
+    if (std::ranges::any_of(stages, [](const Stage& in) { return in.monoid.has_value(); }) && pick(16) == 0) {
+      if (pick(2)) return {DirectiveKind::block_mask, {stage, fresh, axis}, {1 + pick(4)}};
+      return {DirectiveKind::block_mask,
+              {stage, fresh, axis, any(nests.cone.axes).name},
+              {2 + 2 * pick(2), 2 + 2 * pick(2)}};
+    }
+    switch (pick(29)) {
     case 0:
     case 1:
     case 2:
@@ -96,11 +102,6 @@ public:
       return {DirectiveKind::unit, words, {}};
     }
     case 27: return {DirectiveKind::blocked_sum, {who, loop}, {any(std::vector<int64_t>{1, 2, 3, 5, 8})}};
-    case 28:
-      if (pick(2)) return {DirectiveKind::block_mask, {stage, fresh, axis}, {1 + pick(4)}};
-      return {DirectiveKind::block_mask,
-              {stage, fresh, axis, any(nests.cone.axes).name},
-              {2 + 2 * pick(2), 2 + 2 * pick(2)}};
     case 25: return {DirectiveKind::roles, {stage, loop}, {1 + pick(3)}};
     case 26: {
       std::vector<std::string> nodes{"none"};
