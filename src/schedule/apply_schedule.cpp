@@ -421,6 +421,11 @@ ValueId Nests::value(std::string_view name) const {
   refuse("there is no value {}", name);
 }
 
+AxisId add_axis(Nests& nests, const std::string& name, Expr extent) {
+  const std::string free = nests.free_name(name);
+  return nests.cone.axes.add({free, extent, loop_symbol(free, extent)});
+}
+
 StageId Nests::insert_stage(StageId before, Stage s, StageNest nest) {
   cone.stages.insert(cone.stages.begin() + before.number(), std::move(s));
   stages.insert(stages.begin() + before.number(), std::move(nest));

@@ -112,8 +112,7 @@ void check_readable(const Cone& cone, const Stage& fold, const FormulaRef& condi
 
 void block_mask(Nests& nests, const std::string& stage, const std::string& mask,
                 std::span<const std::string> axes, std::span<const int64_t> sizes) {
-  const StageId s = nests.stage(stage);
-  const Stage& fold = nests.cone.stages[s];
+  const Stage& fold = nests.cone.stages[nests.stage(stage)];
   if (!fold.monoid || fold.scan_axis) refuse("stage {} is not a fold of several components", stage);
   if (axes.size() != sizes.size()) refuse("the size of a block along each axis is expected");
   const FormulaRef condition = counts(fold);
@@ -134,14 +133,7 @@ void block_mask(Nests& nests, const std::string& stage, const std::string& mask,
     part.index.push_back(nests.cone.axes[axis].symbol);
     made.index.push_back(index);
   };
-  const auto add_axis = [&](const std::string& name, Expr extent) {
-    const std::string free = nests.free_name(name);
-    const int64_t high = extent.range().high,
-                  last = high == unbounded_high ? high : std::max<int64_t>(high - 1, 0);
-    return nests.cone.axes.add({free, extent, Expr::symbol(free, {0, last})});
-  };
-  const std::vector<AxisId> all = fold.axes;
-  for (AxisId a : all) {
+  for (AxisId a : fold.axes) {
     const ConeAxis axis = nests.cone.axes[a];
     const auto named = std::ranges::find(axes, axis.name);
     if (!axis.symbol.is_symbol() || !varies_with(nests.cone, index_exprs(condition), axis.symbol)) {
@@ -154,8 +146,8 @@ void block_mask(Nests& nests, const std::string& stage, const std::string& mask,
     }
     const int64_t size = sizes[size_t(named - axes.begin())];
     if (size < 2) refuse("a block has at least two elements");
-    const AxisId blocks = add_axis(axis.name + ".b", ceildiv(axis.extent, size)),
-                 within = add_axis(axis.name + ".r", size);
+    const AxisId blocks = add_axis(nests, axis.name + ".b", ceildiv(axis.extent, size)),
+                 within = add_axis(nests, axis.name + ".r", size);
     const Expr place = nests.cone.axes[blocks].symbol * size + nests.cone.axes[within].symbol;
     keep(blocks, floordiv(axis.symbol, size));
     summed.push_back(within);

@@ -204,15 +204,6 @@ Body Lowering::emit_node(const TreeNode& node, bool in_parallel, Touched& touche
   return node.is_leaf() ? emit_leaf(node.stage, in_parallel, touched) : emit_loop(node, in_parallel, touched);
 }
 
-namespace {
-const TreeNode* first_leaf(const TreeNode& node, const std::function<bool(StageId)>& accept) {
-  if (node.is_leaf()) return accept(node.stage) ? &node : nullptr;
-  for (auto& kid : node.kids)
-    if (auto* found = first_leaf(*kid, accept)) return found;
-  return nullptr;
-}
-} // namespace
-
 /// Do the trips of a serial loop outside of parallel ones touch the same memory?
 bool Lowering::carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const {
   bool carried = false;

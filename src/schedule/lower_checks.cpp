@@ -22,6 +22,13 @@ std::vector<TreeNode*> path_to(TreeNode* node) {
   return path;
 }
 
+const TreeNode* first_leaf(const TreeNode& node, const std::function<bool(StageId)>& accept) {
+  if (node.is_leaf()) return accept(node.stage) ? &node : nullptr;
+  for (auto& kid : node.kids)
+    if (auto* found = first_leaf(*kid, accept)) return found;
+  return nullptr;
+}
+
 void Lowering::check_turns() {
   // The stages of a cascade take turns: all of them stand in the same loop.
   std::map<int, TreeNode*> turns;

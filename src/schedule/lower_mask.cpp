@@ -5,20 +5,11 @@
 #include <algorithm>
 
 namespace luminal::kernel {
-namespace {
-const TreeNode* find_leaf(const TreeNode& node, const std::function<bool(StageId)>& accept) {
-  if (node.is_leaf()) return accept(node.stage) ? &node : nullptr;
-  for (auto& kid : node.kids)
-    if (auto* found = find_leaf(*kid, accept)) return found;
-  return nullptr;
-}
-} // namespace
-
 /// The block mask of the cascade whose tiles are the trips of this loop.
 const BlockMask* Lowering::mask_of(const TreeNode& node) const {
   const BlockMask* mask = nullptr;
   for (const BlockMask& m : n_.block_masks)
-    if (m.cascade != 0 && find_leaf(node, [&](StageId s) {
+    if (m.cascade != 0 && first_leaf(node, [&](StageId s) {
           return n_.stages[s].cascade == m.cascade && n_.stages[s].together == node.loop;
         }))
       mask = &m;
@@ -31,7 +22,7 @@ const BlockMask* Lowering::mask_of(const TreeNode& node) const {
     while (level && level != &node) level = level->parent;
     return level != nullptr;
   };
-  const TreeNode* other = find_leaf(node, [&](StageId s) {
+  const TreeNode* other = first_leaf(node, [&](StageId s) {
     const bool step = n_.stages[s].cascade == mask->cascade && n_.stages[s].together == node.loop;
     return !step && !std::ranges::all_of(n_.cone.stages[s].components, [&](const Component& c) {
       return !c.out || (n_.cone.values[c.out].role == ValueRole::interior && within(levels_[c.out]));

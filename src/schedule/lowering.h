@@ -21,6 +21,8 @@ struct TreeNode {
 
 /// From the root down to the node.
 std::vector<TreeNode*> path_to(TreeNode* node);
+/// Of the leaves below the node the first whose stage is accepted; null where none is.
+const TreeNode* first_leaf(const TreeNode& node, const std::function<bool(StageId)>& accept);
 
 /// A loop that a domain cuts to nothing may begin behind its axis: its variable's range says that
 /// it does not.

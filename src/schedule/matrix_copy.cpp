@@ -36,11 +36,6 @@ JointAxis joint(const Cone& cone, std::vector<AxisId> parts) {
   return all;
 }
 
-AxisId add_axis(Nests& nests, const std::string& name, int64_t extent) {
-  const std::string free = nests.free_name(name);
-  return nests.cone.axes.add({free, extent, extent == 1 ? Expr(0) : Expr::symbol(free, {0, extent - 1})});
-}
-
 /// A stage of one map.
 void write(Nests& nests, StageId before, const std::string& name, std::vector<AxisId> axes, ValueId out,
            std::vector<Expr> index, FormulaRef body) {

@@ -124,6 +124,7 @@ void apply(Nests& nests, const Directive& directive);
 /// All directives, in order; the failure names the directive.
 Nests apply(const Cone& cone, const Schedule& schedule);
 
+AxisId add_axis(Nests& nests, const std::string& name, Expr extent); // its name is a free one like this
 /// The axis that an index expression is, alone.
 AxisId plain_axis(const Cone& cone, Expr e);
 
