@@ -95,8 +95,9 @@ DefaultScheduler::product(StageId s, const std::vector<std::string>& common) con
   std::vector<const StageLoop*> kept;
   for (auto& l : nest(s).loops) {
     if (contains(common, l.name)) continue;
-    if (l.symbol.is_symbol() && !l.extent.is_constant()) return {};
-    if (l.symbol.is_symbol() && loop_reduces(s, l)) {
+    const bool sums = l.symbol.is_symbol() && loop_reduces(s, l);
+    if (l.symbol.is_symbol() && !l.extent.is_constant() && (sums || !any_rows_)) return {};
+    if (sums) {
       p.depth.push_back(l.name);
       p.deep *= trips(l);
     } else

@@ -31,7 +31,8 @@ void DefaultScheduler::units(bool copies) {
       }
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {
-        if (moves && few_axis_.empty() && (words_in_tiles(name, unit) || matrix_in_tiles(name, unit)))
+        if (moves && few_axis_.empty() &&
+            (panels_in_tiles(name, unit) || words_in_tiles(name, unit) || matrix_in_tiles(name, unit)))
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
@@ -137,9 +138,27 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
                      p->columns >= 2 * tile.n && contains(p->depth, words_of_tiles(*p)) &&
                      trips(*nest(s).find(words_of_tiles(*p))) >= tile.k;
   undo(std::move(merged));
+  if (suits && any_rows_) note_tile_rows(s, p->value);
   if (suits && decisions_.ask_whether(name + ".in_tiles", true)) return true;
   undo(std::move(attempt));
   return false;
+}
+
+/// The axes along which the other operand alone moves: of no known extent, and how many rows the others are.
+void DefaultScheduler::note_tile_rows(StageId s, ValueId columns) {
+  constexpr int64_t fewest_of_copies = 32;
+  tile_rows_ = 1, tile_axis_.clear(), tiles_from_ = fewest_of_copies;
+  for (AxisId a : stage(s).components[0].axes) {
+    const ConeAxis& axis = axis_at(a);
+    bool moves = false;
+    visit_loads(stage(s).components[0].body,
+                [&](const FormulaLoad& f) { moves |= f.value == columns && varies(f.index, axis.symbol); });
+    if (moves) continue;
+    if (axis.extent.is_constant())
+      tile_rows_ *= axis.extent.value();
+    else
+      tile_axis_ = axis.name;
+  }
 }
 
 /// The loop over words of what tiles read from a copy.
@@ -316,6 +335,16 @@ bool DefaultScheduler::copied_words(const std::string& name, const std::string& 
     undo(std::move(attempt));
   }
   return false;
+}
+
+std::optional<DefaultScheduler::ForRows> DefaultScheduler::rows_on_tiles() {
+  const auto dynamic = [](const ConeAxis& a) { return !a.extent.is_constant(); };
+  if (std::ranges::none_of(limits_.units, is_tile_unit) || std::ranges::none_of(original_.axes, dynamic))
+    return {};
+  any_rows_ = true;
+  Schedule schedule = run(Fallback::full);
+  if (!takes_tiles(schedule)) return {};
+  return ForRows{std::move(schedule), tile_rows_ >= tiles_from_ ? "" : tile_axis_, tiles_from_};
 }
 
 bool DefaultScheduler::takes_tiles(const Schedule& schedule) {

@@ -43,6 +43,7 @@ public:
     for_one_row();
     for_many_rows();
     for_few_lanes();
+    for_rows_on_tiles();
     return std::move(schedule_);
   }
 
@@ -80,6 +81,15 @@ private:
       keep(std::move(many->schedule));
     else
       join(schedule_, many->axis, fewest, many->schedule);
+  }
+  /// Tile registers take as many rows as there are, once those pay for copies of the other operand.
+  void for_rows_on_tiles() {
+    auto many = chosen(cone_, limits_, [](DefaultScheduler& chooser) { return chooser.rows_on_tiles(); });
+    if (!many || !decisions_.ask_whether("rows_on_tiles", true)) return;
+    if (many->axis.empty() || at_least(cone_, many->axis, many->fewest))
+      keep(std::move(many->schedule));
+    else
+      join(schedule_, many->axis, many->fewest, many->schedule);
   }
   /// Tiles with most of their lanes empty are slower than rows one by one.
   void for_few_lanes() {

@@ -11,6 +11,7 @@
 #include "choose/choose_windows.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
+#include "loop/unit.h"
 #include <algorithm>
 
 namespace luminal::kernel {
@@ -357,6 +358,11 @@ Schedule DefaultScheduler::run(Fallback fallback) {
     const std::vector<std::string> shared = block != block_loops_.end()   ? block->second
                                             : piece != piece_loops_.end() ? piece->second
                                                                           : common;
+    if (const auto unit = panel_units_.find(stage(s).name); unit != panel_units_.end()) {
+      const Unit tile = *find_unit(unit->second);
+      panels_on_tiles(s, *tile_panels(s, tile), tile);
+      continue;
+    }
     const bool words = copies_words(s); // put together in the loops of the product
     if (words && shared.empty() && fallback == Fallback::full && matmul(s + 1, shared)) {
       s = done_;

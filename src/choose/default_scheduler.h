@@ -7,6 +7,8 @@
 
 namespace luminal::kernel {
 
+struct Unit;
+
 struct WindowedProduct; // choose_windows.h
 
 inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -23,8 +25,12 @@ public:
   struct ForRows {
     Schedule schedule;
     std::string axis;
+    int64_t fewest = 0; // rows_on_tiles()
   };
   std::optional<ForRows> many_rows(int64_t fewest);
+  /// Instead of `run`: products on tile registers (choose_units.cpp), for at least `fewest` rows of an axis of
+  /// no known extent. An empty axis: always.
+  std::optional<ForRows> rows_on_tiles();
   /// Instead of `run`: for one row of the axis. Nothing where that is not another schedule.
   std::optional<ForRows> one_row();
   /// Instead of `run`: for fewer than `most` elements along the lanes of a tuple fold's tiles.
@@ -266,7 +272,16 @@ private:
     bool words_follow = false; // those of the copy are contiguous along the sum
   };
   void merge_rows(StageId s);
+  struct TilePanels { // loops; of `count` panels, of words of the sum, of at most so many rows
+    std::string rows, panels, words, lanes;
+    std::vector<std::string> single; // of one trip
+    int64_t count = 0, deep = 0, most_rows = 0;
+  };
+  std::optional<TilePanels> tile_panels(StageId s, const Unit& tile) const;
+  void panels_on_tiles(StageId s, const TilePanels& p, const Unit& tile);
+  bool panels_in_tiles(const std::string& name, const std::string& unit);
   std::string words_of_tiles(const Product& p) const;
+  void note_tile_rows(StageId s, ValueId columns);
   std::optional<ProductBlocks> worth_blocks(StageId s, const Product& p,
                                             const std::vector<std::string>& common);
   void tile_product(StageId s, Product& p, ProductBlocks& b, const std::vector<std::string>& common);
@@ -414,16 +429,22 @@ private:
   // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of
   // the sum
   std::vector<std::string> apart_;
-  std::set<std::string> batched_;        // small products in the loops over all batches
-  std::set<std::string> column_streams_; // stages, by name
-  std::set<std::string> row_sums_;       // products whose lanes go along rows of the sum
-  std::set<std::string> summed_;         // whose loops sum_in_parts() chose
-  std::string rolled_;                   // the loop along which scans keep one state
-  StageId done_{0};                      // the last stage that matmul() scheduled
-  bool one_row_ = false;                 // one_row() is running
-  std::string row_axis_;                 // whose one row it found
-  std::string few_axis_;                 // few_lanes() is running: the axis,
-  int64_t few_ = 0;                      // and its elements at most
+  std::set<std::string> batched_;                  // small products in the loops over all batches
+  std::set<std::string> column_streams_;           // stages, by name
+  std::set<std::string> row_sums_;                 // products whose lanes go along rows of the sum
+  std::set<std::string> summed_;                   // whose loops sum_in_parts() chose
+  std::string rolled_;                             // the loop along which scans keep one state
+  StageId done_{0};                                // the last stage that matmul() scheduled
+  bool one_row_ = false;                           // one_row() is running
+  std::string row_axis_;                           // whose one row it found
+  bool any_rows_ = false;                          // rows_on_tiles() is running: products have dynamic rows,
+  int64_t tile_rows_ = 0;                          // known ones,
+  std::string tile_axis_;                          // and those of this axis,
+  int64_t tiles_from_ = 0;                         // from so many on
+  static constexpr int64_t fewest_of_panels = 8;   // rows that tiles of panels pay for
+  std::map<std::string, std::string> panel_units_; // by stage: what is multiplied by panels_on_tiles()
+  std::string few_axis_;                           // few_lanes() is running: the axis,
+  int64_t few_ = 0;                                // and its elements at most
 };
 
 } // namespace luminal::kernel

@@ -14,6 +14,7 @@ using llvm::Value;
 
 namespace {
 constexpr int accumulator_tiles = 4, operand_tiles = 2, tile_rows = 16, most_unrolled = 64;
+constexpr uint64_t all_heights = 0x1010101010101010;
 constexpr size_t most_zeros = size_t(accumulator_tiles) * tile_rows * tile_rows;
 
 struct Zeros {
@@ -54,14 +55,25 @@ template <class Resolve> std::optional<Zeros> zeroed(const kernel::Stmt& stmt, c
 /// Every tile as large as it can be; all others of the function's workers do the same.
 void Emitter::configure_tiles() {
   if (!uses_tiles_) return;
-  constexpr uint64_t palette = 1, widths = 0x0040004000400040, heights = 0x1010101010101010;
-  constexpr uint64_t words[] = {palette, 0, widths, widths, 0, 0, heights, 0};
+  constexpr uint64_t palette = 1, widths = 0x0040004000400040;
+  constexpr uint64_t words[] = {palette, 0, widths, widths, 0, 0, all_heights, 0};
   auto* type = llvm::ArrayType::get(b_.getInt64Ty(), std::size(words));
-  llvm::AllocaInst* table = b_.CreateAlloca(type, nullptr, "tiles");
-  table->setAlignment(llvm::Align(64));
+  tile_table_ = b_.CreateAlloca(type, nullptr, "tiles");
+  tile_table_->setAlignment(llvm::Align(64));
   for (size_t i = 0; i < std::size(words); ++i)
-    b_.CreateStore(b_.getInt64(words[i]), b_.CreateConstInBoundsGEP2_64(type, table, 0, i));
-  call_intrinsic("llvm.x86.ldtilecfg", b_.getVoidTy(), {table});
+    b_.CreateStore(b_.getInt64(words[i]), b_.CreateConstInBoundsGEP2_64(type, tile_table_, 0, i));
+  call_intrinsic("llvm.x86.ldtilecfg", b_.getVoidTy(), {tile_table_});
+}
+
+/// So many rows of accumulators and of a; none: all. What registers held is lost.
+void Emitter::set_tile_rows(std::optional<Expr> rows) {
+  constexpr uint64_t of_rows = 0x0000010101010101, of_b = 0x1010000000000000;
+  static_assert(of_rows * tile_rows + of_b == all_heights && accumulator_tiles + operand_tiles == 6);
+  Value* heights = b_.getInt64(all_heights);
+  if (rows) heights = b_.CreateAdd(b_.CreateMul(scalar_index(resolve(*rows)), i64(of_rows)), i64(of_b));
+  b_.CreateStore(heights, b_.CreateConstInBoundsGEP2_64(tile_table_->getAllocatedType(), tile_table_, 0, 6));
+  call_intrinsic("llvm.x86.ldtilecfg", b_.getVoidTy(), {tile_table_});
+  forget_tiles();
 }
 
 void Emitter::release_tiles() {
@@ -120,6 +132,7 @@ void Emitter::tile_unit(const kernel::UnitCall& s, const kernel::Unit& unit) {
   if (!stays) {
     if (!kept_tiles_.empty()) fail("an accumulator of the unit " + s.unit + " does not stay in its register");
     forget_tiles(); // memory may have changed since
+    if (s.rows) set_tile_rows(s.rows);
     move_tile("llvm.x86.tileloadd64", tile, sum);
   }
   const int a = tile_operand(tile_address(s, unit, 1), 1), b = tile_operand(tile_address(s, unit, 2), 2);
@@ -129,11 +142,14 @@ void Emitter::tile_unit(const kernel::UnitCall& s, const kernel::Unit& unit) {
   const auto number = [&](int x) { return b_.getInt8(static_cast<uint8_t>(x)); };
   call_intrinsic(step, b_.getVoidTy(), {number(tile), number(a), number(b)});
   if (!stays) move_tile("llvm.x86.tilestored64", tile, sum);
+  if (!stays && s.rows) set_tile_rows({});
 }
 
-/// The accumulators of a loop that does nothing but steps of tile units: they stay in tile registers.
-std::vector<Emitter::TileAddress> Emitter::tile_accumulators(const kernel::Loop& s) {
-  std::vector<TileAddress> tiles;
+/// The accumulators of a loop that does nothing but steps of tile units, of as many rows each: they stay in
+/// tile registers.
+Emitter::KeptTiles Emitter::tile_accumulators(const kernel::Loop& s) {
+  KeptTiles kept;
+  std::vector<TileAddress>& tiles = kept.tiles;
   ExprMap<Expr> fixed;       // variables of unrolled loops
   std::vector<Expr> varying; // of those that are run
   const auto walk = [&](const auto& self, const kernel::Stmt& stmt) -> bool {
@@ -144,9 +160,13 @@ std::vector<Emitter::TileAddress> Emitter::tile_accumulators(const kernel::Loop&
       if (kernel_.buffers[at.buffer].space != kernel::Space::local) return false;
       at.offset = resolve(substitute(at.offset, fixed));
       at.rows = resolve(substitute(at.rows, fixed));
-      if (std::ranges::any_of(varying,
-                              [&](Expr v) { return depends_on(at.offset, v) || depends_on(at.rows, v); }))
+      if (std::ranges::any_of(varying, [&](Expr v) {
+            return depends_on(at.offset, v) || depends_on(at.rows, v) ||
+                   (call->rows && depends_on(*call->rows, v));
+          }))
         return false;
+      if (!tiles.empty() && kept.rows != call->rows) return false;
+      kept.rows = call->rows;
       if (std::ranges::find(tiles, at) == tiles.end()) tiles.push_back(at);
       return tiles.size() <= accumulator_tiles;
     }
@@ -175,7 +195,7 @@ std::vector<Emitter::TileAddress> Emitter::tile_accumulators(const kernel::Loop&
   varying.push_back(s.variable);
   const bool only_units =
       std::ranges::all_of(s.body, [&](const kernel::StmtRef& inner) { return walk(walk, *inner); });
-  return only_units ? tiles : std::vector<TileAddress>();
+  return only_units ? kept : KeptTiles();
 }
 
 /// Are the accumulators of the statement after this one, a loop around steps of tile units, zeros that this
@@ -189,7 +209,7 @@ bool Emitter::zeros_of_tiles(const kernel::Body& statements, size_t i) {
   const std::optional<Zeros> zeros = zeroed(*statements[i], [&](Expr e) { return resolve(e); });
   if (!zeros) return false;
   std::set<int64_t> rest = zeros->elements;
-  const std::vector<TileAddress> tiles = tile_accumulators(*loop);
+  const std::vector<TileAddress> tiles = tile_accumulators(*loop).tiles;
   for (const TileAddress& tile : tiles) {
     if (tile.buffer != zeros->buffer || !tile.offset.is_constant() || !tile.rows.is_constant()) return false;
     for (int64_t row = 0; row < tile_rows; ++row)
@@ -206,7 +226,8 @@ bool Emitter::zeros_of_tiles(const kernel::Body& statements, size_t i) {
 /// A loop around steps of tile units: their accumulators are loaded before it and stored behind it.
 void Emitter::loop_of_tiles(const kernel::Loop& s) {
   const bool opens = uses_tiles_ && s.kind == LoopKind::serial && kept_tiles_.empty();
-  const std::vector<TileAddress> kept = opens ? tile_accumulators(s) : std::vector<TileAddress>();
+  const auto [kept, rows] = opens ? tile_accumulators(s) : KeptTiles();
+  if (rows) set_tile_rows(rows);
   const auto move_all = [&](const char* intrinsic) {
     for (size_t i = 0; i < kept.size(); ++i) move_tile(intrinsic, static_cast<int>(i), kept[i]);
   };
@@ -219,6 +240,7 @@ void Emitter::loop_of_tiles(const kernel::Loop& s) {
   loop(s);
   if (opens) kept_tiles_.clear();
   move_all("llvm.x86.tilestored64");
+  if (rows) set_tile_rows({});
 }
 
 } // namespace luminal::codegen

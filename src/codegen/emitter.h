@@ -85,10 +85,15 @@ private:
   void configure_tiles();
   void release_tiles();
   void tile_unit(const kernel::UnitCall& s, const kernel::Unit& unit);
+  struct KeptTiles {
+    std::vector<TileAddress> tiles;
+    std::optional<Expr> rows; // of each; none: all
+  };
+  void set_tile_rows(std::optional<Expr> rows);
   TileAddress tile_address(const kernel::UnitCall& s, const kernel::Unit& unit, int operand);
   int tile_operand(const TileAddress& at, int operand);
   void move_tile(const char* intrinsic, int tile, const TileAddress& at);
-  std::vector<TileAddress> tile_accumulators(const kernel::Loop& s);
+  KeptTiles tile_accumulators(const kernel::Loop& s);
   bool zeros_of_tiles(const kernel::Body& statements, size_t i);
   void loop_of_tiles(const kernel::Loop& s);
   void forget_tiles() { loaded_tiles_.clear(); }
@@ -245,6 +250,7 @@ private:
   };
   IdVector<kernel::BufferId, RegisterBuffer> registers_;
 
+  llvm::AllocaInst* tile_table_ = nullptr;                  // what the tile registers are set to
   bool uses_tiles_ = false, tiles_begin_from_zero_ = false; // tile registers; those of the next loop
   std::vector<TileAddress> kept_tiles_; // accumulators of the open loop, in registers 0, 1, ...
   struct LoadedTile {

@@ -204,6 +204,7 @@ struct UnitOperand {
 struct UnitCall {
   std::string unit;                  // name of the descriptor
   std::vector<UnitOperand> operands; // accumulator first
+  std::optional<Expr> rows = {};     // of tile registers: the first so many, at least one; none: all
 };
 
 // Asynchronous statements and their tokens.
@@ -347,7 +348,7 @@ StmtRef if_then(Expr condition, Body then, Body otherwise = {});
 StmtRef barrier();
 StmtRef barrier(int level);
 StmtRef prefetch(BufferId buffer, Expr offset);
-StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands);
+StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands, std::optional<Expr> rows = {});
 StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, TokenId token, Expr fill = 0);
 StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, TokenId token);
 StmtRef async_wait(TokenId token, std::optional<int> behind = {});

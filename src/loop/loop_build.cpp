@@ -81,6 +81,7 @@ void hash_operand(Hasher& h, const UnitOperand& operand) {
 void hash_call(Hasher& h, const UnitCall& call) {
   h.add(call.unit).add(call.operands.size());
   for (const UnitOperand& operand : call.operands) hash_operand(h, operand);
+  h.add(call.rows.has_value()).add(call.rows.value_or(0).hash());
 }
 
 void hash_stmt(Hasher& h, const Stmt& stmt) {
@@ -266,8 +267,8 @@ StmtRef barrier() { return made(Barrier{}); }
 StmtRef barrier(int level) { return made(Barrier{level}); }
 StmtRef prefetch(BufferId buffer, Expr offset) { return made(Prefetch{buffer, offset}); }
 
-StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands) {
-  return made(UnitCall{std::move(descriptor), std::move(operands)});
+StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands, std::optional<Expr> rows) {
+  return made(UnitCall{std::move(descriptor), std::move(operands), rows});
 }
 
 StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, TokenId token, Expr fill) {
@@ -398,7 +399,9 @@ bool same(const Value& a, const Value& b) {
 }
 
 namespace {
-bool same(const UnitCall& a, const UnitCall& b) { return a.unit == b.unit && a.operands == b.operands; }
+bool same(const UnitCall& a, const UnitCall& b) {
+  return a.unit == b.unit && a.operands == b.operands && a.rows == b.rows;
+}
 bool same(const Loop& a, const Loop& b) {
   return a.kind == b.kind && a.variable == b.variable && a.begin == b.begin && a.end == b.end &&
          a.level == b.level && a.jam == b.jam && a.lanes_active == b.lanes_active && same(a.body, b.body);

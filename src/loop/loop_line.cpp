@@ -105,6 +105,10 @@ UnitOperand LineParser::operand() {
 UnitCall LineParser::unit() {
   UnitCall call{std::string(name("the name of a unit").text), {}};
   while (r_.at(TokenKind::identifier)) call.operands.push_back(operand());
+  if (r_.accept(",")) {
+    r_.expect("rows");
+    call.rows = expr();
+  }
   return call;
 }
 ValueRef LineParser::additive() {

@@ -276,6 +276,7 @@ private:
       out += " ";
       operand(o);
     }
+    if (s.rows) out += ", rows " + luminal::to_string(*s.rows);
   }
 
   void typed(std::string_view word, DType dtype) {

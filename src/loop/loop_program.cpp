@@ -282,6 +282,8 @@ private:
     Instruction& i = p_.code[at];
     for (const UnitOperand& o : s.operands) operand(o, i);
     i.unit = find_unit(s.unit, k_.lanes);
+    if (s.rows) i.end = index(*s.rows);
+    i.masked = s.rows.has_value();
     i.together = i.unit && i.unit->lanes > 1 && is_collective(s);
   }
 

@@ -9,6 +9,16 @@ namespace luminal::kernel::loop_detail {
 
 /// The elements of each operand, in the order of its axes. False: something lies outside, reported.
 bool Machine::footprints(Worker& w, const Instruction& i, std::vector<Footprint>& out) {
+  int64_t rows = i.unit ? i.unit->m : 0;
+  if (i.unit && i.masked) {
+    const bool known = i.end.run(w.slots.data(), rows);
+    if (!known || rows < 1 || rows > i.unit->m) {
+      report(known ? FindingKind::range : FindingKind::overflow, w, i, {}, 0,
+             known ? fmt::format("{} takes 1 to {} rows, not {}", i.unit->name, i.unit->m, rows)
+                   : "the number of rows: " + i.end.why(w.slots.data()));
+      return false;
+    }
+  }
   for (size_t o = 0; o < i.operands.size(); ++o) {
     const OperandCode& code = i.operands[o];
     Footprint f{&region(w, code.buffer), code.buffer, {}};
@@ -54,7 +64,7 @@ bool Machine::footprints(Worker& w, const Instruction& i, std::vector<Footprint>
         if (!code.strides[axis].run(w.slots.data(), stride)) return overflow(code.strides[axis]);
         std::vector<int64_t> next;
         for (const int64_t base : f.offsets)
-          for (int64_t e = 0; e < i.unit->extent(axes[axis]); ++e) {
+          for (int64_t e = 0; e < (axes[axis] == 'm' ? rows : i.unit->extent(axes[axis])); ++e) {
             int64_t at;
             if (__builtin_mul_overflow(stride, e, &at) || __builtin_add_overflow(base, at, &at)) {
               report(FindingKind::overflow, w, i, code.buffer, 0, "the operand: overflow of 64 bits");
@@ -117,6 +127,11 @@ void Machine::unit(Worker& w, const Instruction& i, const std::vector<Footprint>
       for (const int64_t element : f.offsets)
         for (int64_t p = 0; p < in_one; ++p)
           values[o].push_back(load_number<T>(type, *f.region, element * in_one + p));
+    }
+    for (int o : {0, 1}) { // rows that take no part
+      int64_t elements = 1;
+      for (const char axis : u.operand(o).axes) elements *= u.extent(axis);
+      values[o].resize(size_t(elements));
     }
     execute_unit(u, values[1].data(), values[2].data(), values[0].data());
     const Footprint& f = operands[0];

@@ -84,7 +84,8 @@ private:
   void meet(int level, std::string_view what);
   void fragments(const UnitCall& s, const Unit& unit);
   void exchange(const Exchange& s);
-  void operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit, bool written);
+  void operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit, std::optional<Expr> rows,
+               bool written);
   void async_unit(const AsyncUnit& s);
   void unit(const UnitCall& s);
   void token(TokenId number);

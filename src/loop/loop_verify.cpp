@@ -323,7 +323,7 @@ void KernelVerifier::meet(int level, std::string_view what) {
 }
 
 void KernelVerifier::operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit,
-                             bool written) {
+                             std::optional<Expr> rows, bool written) {
   if (!known(o.buffer)) return;
   const Buffer& b = k_.buffers[o.buffer];
   expression(o.offset, "the offset");
@@ -341,7 +341,8 @@ void KernelVerifier::operand(const UnitOperand& o, const UnitOperandInfo& info, 
                                 unit.name, axes));
   Expr low = o.offset, high = o.offset;
   for (size_t i = 0; i < o.strides.size(); ++i) {
-    const Expr reach = o.strides[i] * (unit.extent(axes[i]) - 1);
+    const Expr extent = axes[i] == 'm' ? rows.value_or(unit.m) : Expr(unit.extent(axes[i]));
+    const Expr reach = o.strides[i] * (extent - 1);
     low += min(reach, 0);
     high += max(reach, 0);
     if (written && o.strides[i].is_constant(0) && unit.extent(axes[i]) > 1)
@@ -365,8 +366,17 @@ void KernelVerifier::unit(const UnitCall& s) {
   if (s.operands.size() != 3)
     return complain(
         fmt::format("{} has 3 operands (accumulator, a, b), {} given", s.unit, s.operands.size()));
+  if (s.rows) {
+    const size_t before = mistakes_.size();
+    expression(*s.rows, "the number of rows");
+    if (!unit->tiles) complain(fmt::format("{} has no tile registers: it takes all rows", unit->name));
+    if (mistakes_.size() == before && strict_ && !unreachable() &&
+        !(proved(ge(*s.rows, 1)) && proved(le(*s.rows, unit->m))))
+      complain(fmt::format("{} takes 1 to {} rows: {} is not proved to be so many", unit->name, unit->m,
+                           to_string(*s.rows)));
+  }
   if (unit->lanes > 1 && is_collective(s)) return fragments(s, *unit);
-  for (int i = 0; i < 3; ++i) operand(s.operands[i], unit->operand(i), *unit, i == 0);
+  for (int i = 0; i < 3; ++i) operand(s.operands[i], unit->operand(i), *unit, s.rows, i == 0);
 }
 
 /// Operands in the registers of neighbouring lanes.

@@ -44,17 +44,19 @@ public:
   }
 
 private:
-  /// A loop over words that whole tiles can do.
+  /// A loop over words that tiles can do.
   struct Steps {
     const Loop* words = nullptr;
-    std::vector<const Loop*> unrolled; // outermost first, the rows among them
-    const Loop* rows = nullptr;
+    std::vector<const Loop*> unrolled; // outermost first
+    const Loop* rows = nullptr;        // one of them, or a loop around the words
     BufferId sum;
     UnitOperand accumulator, a, b; // at the first row of a tile, the first lane
   };
 
-  std::optional<Steps> steps(const Stmt& stmt) const {
+  /// `around`: a loop over rows, in which it stands.
+  std::optional<Steps> steps(const Stmt& stmt, const Loop* around = nullptr) const {
     Steps s;
+    s.rows = around;
     s.words = stmt.as<Loop>();
     if (!s.words || s.words->kind != LoopKind::serial) return {};
     const Loop* lanes = s.words;
@@ -85,8 +87,9 @@ private:
         if (s.rows || depends_on(b->offset, loop->variable)) return {};
         s.rows = loop;
       }
-    if (!s.rows || !s.rows->begin.is_constant(0) || !s.rows->end.is_constant() ||
-        s.rows->end.value() < unit_.m)
+    if (!s.rows || !s.rows->begin.is_constant(0) || (!around && !s.rows->end.is_constant()) ||
+        !depends_on(a->offset, s.rows->variable) || depends_on(b->offset, s.rows->variable) ||
+        depends_on(s.words->begin, s.rows->variable) || depends_on(s.words->end, s.rows->variable))
       return {};
     const Expr row = s.rows->variable, lane = lanes->variable, word = s.words->variable;
     const std::vector<std::pair<char, Expr>> steps{{'m', row}, {'n', lane}, {'k', word}};
@@ -129,8 +132,13 @@ private:
   /// Inner bodies first: accumulators move where they are set up.
   Body body(const Body& old) {
     Body now;
-    for (const StmtRef& s : old)
-      now.push_back(with_bodies(*s, [&](const Body& inner) { return body(inner); }));
+    for (const StmtRef& s : old) {
+      const auto* rows = s->as<Loop>();
+      if (const auto apart = rows ? rows_apart(*rows) : std::nullopt)
+        now.insert(now.end(), apart->begin(), apart->end());
+      else
+        now.push_back(with_bodies(*s, [&](const Body& inner) { return body(inner); }));
+    }
     std::set<BufferId> sums;
     for (const StmtRef& s : now) collect(*s, sums);
     for (const BufferId sum : sums)
@@ -152,7 +160,15 @@ private:
   }
 
   Body on_tiles(const Body& body, BufferId sum) {
+    Body out;
+    for (const StmtRef& s : body) append(out, *s, sum);
+    return in_memory(out, sum, k_.buffers[sum].size);
+  }
+
+  /// The accumulators, so many elements, lie in local memory in these statements.
+  Body in_memory(const Body& body, BufferId sum, Expr size) {
     Buffer buffer = k_.buffers[sum];
+    buffer.size = size;
     const std::string name = buffer.name + ".tiles";
     buffer.name = name;
     for (int n = 2; contains(k_.buffers, buffer.name, &Buffer::name); ++n)
@@ -161,22 +177,146 @@ private:
     buffer.alignment = 64;
     IdVector<BufferId, BufferId> numbers(k_.buffers.size());
     std::iota(numbers.begin(), numbers.end(), BufferId(0));
-    Body out;
-    for (const StmtRef& s : body) append(out, *s, sum);
     moved_.insert(sum);
     numbers[sum] = add_buffer(k_, std::move(buffer));
-    return renumbered(out, std::move(numbers));
+    return renumbered(body, std::move(numbers));
+  }
+
+  // ---- rows one after the other ----
+
+  /// Elements of `sum` that the statement reaches in one row, from 0 on; none where that is not known.
+  std::optional<int64_t> reach(const Stmt& stmt, BufferId sum) const {
+    int64_t most = 0;
+    bool known = true;
+    const auto element = [&](BufferId buffer, Expr offset) {
+      if (buffer != sum) return;
+      const Interval range = offset.range();
+      known = known && range.low >= 0 && range.high != unbounded_high;
+      most = std::max(most, known ? range.high + 1 : 0);
+    };
+    const auto value = [&](const auto& self, const Value& v) -> void {
+      if (const auto* load = v.as<Load>()) element(load->buffer, load->offset);
+      for (const ValueRef& arg : args_of(v)) self(self, *arg);
+    };
+    const auto walk = [&](const auto& self, const Stmt& s) -> void {
+      if (const auto* store = s.as<Store>()) element(store->buffer, store->offset);
+      if (const Value* v = value_of(s)) value(value, *v);
+      for (const Body* inner : bodies_of(s))
+        for (const StmtRef& at : *inner) self(self, *at);
+    };
+    walk(walk, stmt);
+    return known ? std::optional(most) : std::nullopt;
+  }
+
+  /// The statement with the accumulators of each row behind those of the row before.
+  StmtRef shifted(const Stmt& stmt, BufferId sum, Expr by) const {
+    const auto value = [&](const auto& self, const ValueRef& v) -> ValueRef {
+      if (const auto* load = v->as<Load>())
+        return load->buffer == sum ? load_as(v->dtype, sum, load->offset + by, load->guard) : v;
+      return with_args(*v, [&](const ValueRef& arg) { return self(self, arg); });
+    };
+    if (const auto* s = stmt.as<Store>())
+      return store(s->buffer, s->buffer == sum ? s->offset + by : s->offset, value(value, s->value));
+    if (const auto* s = stmt.as<LetValue>()) return let(s->let, value(value, s->value));
+    if (const auto* s = stmt.as<LetIndex>()) return let_index(s->symbol, value(value, s->value));
+    return with_bodies(stmt, [&](const Body& inner) {
+      Body changed;
+      for (const StmtRef& s : inner) changed.push_back(shifted(*s, sum, by));
+      return changed;
+    });
+  }
+
+  /// Where rows are summed up one after the other, each in the same accumulators: all are set up, then tiles
+  /// take their steps, then all are finished. Nothing else goes from row to row.
+  std::optional<Body> rows_apart(const Loop& rows) {
+    const int64_t most = rows.end.range().high;
+    if (rows.kind != LoopKind::serial || !rows.begin.is_constant(0) || most > most_rows) return {};
+    std::optional<BufferId> sum;
+    size_t place = 0;
+    for (size_t i = 0; i < rows.body.size(); ++i)
+      if (const auto found = steps(*rows.body[i], &rows)) {
+        if (sum) return {};
+        sum = found->sum, place = i;
+      }
+    if (!sum || !is_set_up(rows.body, *sum) || !apart(rows, *sum)) return {};
+    int64_t columns = 0;
+    for (const StmtRef& s : rows.body) {
+      const auto reached = reach(*s, *sum);
+      if (!reached) return {};
+      columns = std::max(columns, (*reached + unit_.n - 1) / unit_.n * unit_.n);
+    }
+    Body body;
+    for (const StmtRef& s : rows.body) body.push_back(shifted(*s, *sum, rows.variable * columns));
+    const auto found = steps(*body[place], &rows);
+    const Expr tiles = found ? tiles_of(*found) : Expr(0);
+    if (prove(eq(tiles, 0)) == Truth::yes) return {};
+    ++found_;
+    const auto each_row = [&](auto first, auto last) {
+      return loop(LoopKind::serial, rows.variable, 0, rows.end, Body(first, last));
+    };
+    const auto at = body.begin() + std::ptrdiff_t(place);
+    Body out;
+    if (place > 0) out.push_back(each_row(body.begin(), at));
+    const Expr begin = found->words->begin, rest = begin + tiles * unit_.k,
+               whole = floordiv(rows.end, unit_.m), left = mod(rows.end, unit_.m),
+               tile = fresh(rows.variable, {0, std::max<int64_t>(0, whole.range().high - 1)});
+    if (prove(eq(whole, 0)) != Truth::yes)
+      out.push_back(
+          loop(LoopKind::serial, tile, 0, whole, {on_words(*found, begin, tiles, tile * unit_.m, {})}));
+    if (prove(eq(left, 0)) != Truth::yes)
+      out.push_back(if_then(lt(0, left), {on_words(*found, begin, tiles, whole * unit_.m, left)}));
+    if (prove(ge(rest, found->words->end)) != Truth::yes) {
+      const Body one{lanes(*found->words, rest)};
+      out.push_back(each_row(one.begin(), one.end()));
+    }
+    if (place + 1 < body.size()) out.push_back(each_row(at + 1, body.end()));
+    return in_memory(out, *sum, Expr(std::max(most, int64_t{1}) * columns));
+  }
+
+  /// Does nothing but the accumulators go from statement to statement, or from row to row? What the rows
+  /// store they read, if at all, where they store it.
+  bool apart(const Loop& rows, BufferId sum) const {
+    std::vector<std::pair<BufferId, Expr>> stored, loaded;
+    bool plain = true;
+    const auto value = [&](const auto& self, const Value& v) -> void {
+      if (const auto* load = v.as<Load>()) loaded.emplace_back(load->buffer, load->offset);
+      for (const ValueRef& arg : args_of(v)) self(self, *arg);
+    };
+    const auto walk = [&](const auto& self, const Stmt& s, bool outermost) -> void {
+      if (const auto* store = s.as<Store>())
+        stored.emplace_back(store->buffer, store->offset);
+      else if (s.is<LetValue>() || s.is<LetIndex>())
+        plain = plain && !outermost;
+      else
+        plain = plain && (s.is<Loop>() || s.is<If>() || s.is<Prefetch>());
+      if (const Value* v = value_of(s)) value(value, *v);
+      for (const Body* inner : bodies_of(s))
+        for (const StmtRef& at : *inner) self(self, *at, false);
+    };
+    for (const StmtRef& s : rows.body) walk(walk, *s, true);
+    return plain && std::ranges::all_of(stored, [&](const auto& to) {
+             return to.first == sum || (depends_on(to.second, rows.variable) &&
+                                        std::ranges::all_of(loaded,
+                                                            [&](const auto& from) {
+                                                              return from.first != to.first ||
+                                                                     from.second == to.second;
+                                                            }) &&
+                                        std::ranges::all_of(stored, [&](const auto& other) {
+                                          return other.first != to.first || other.second == to.second;
+                                        }));
+           });
   }
 
   void append(Body& out, const Stmt& stmt, BufferId sum) {
     if (const auto found = steps(stmt); found && found->sum == sum) {
       ++found_;
-      const Expr begin = found->words->begin, end = found->words->end;
-      const Expr tiles = floordiv(max(end - begin, 0), unit_.k), rest = begin + tiles * unit_.k;
-      if (prove(eq(tiles, 0)) != Truth::yes) out.push_back(whole(*found, begin, tiles));
-      const int64_t rows = found->rows->end.value(), whole_rows = rows / unit_.m * unit_.m;
-      if (prove(ge(rest, end)) != Truth::yes) out.push_back(lanes(*found, rest, 0, whole_rows));
-      if (whole_rows < rows) out.push_back(lanes(*found, begin, whole_rows, rows));
+      const Expr begin = found->words->begin, tiles = tiles_of(*found), rest = begin + tiles * unit_.k;
+      const int64_t rows = found->rows->end.value(), whole = rows / unit_.m, left = rows % unit_.m;
+      if (prove(eq(tiles, 0)) != Truth::yes) {
+        if (whole > 0) out.push_back(on_words(*found, begin, tiles, 0, {}));
+        if (left > 0) out.push_back(on_words(*found, begin, tiles, whole * unit_.m, left));
+      }
+      if (prove(ge(rest, found->words->end)) != Truth::yes) out.push_back(lanes(*found->words, rest));
       return;
     }
     out.push_back(with_bodies(stmt, [&](const Body& inner) {
@@ -186,34 +326,31 @@ private:
     }));
   }
 
-  /// The steps as they were, from a word on, of some of the rows.
-  StmtRef lanes(const Steps& s, Expr first_word, int64_t first_row, int64_t end_of_rows) const {
-    const auto some = [&](const auto& self, const Stmt& stmt) -> StmtRef {
-      const auto* old = stmt.as<Loop>();
-      if (!old || old->kind == LoopKind::vector) return std::make_shared<const Stmt>(stmt);
-      Loop now = *old;
-      if (old == s.rows) now.begin = first_row, now.end = end_of_rows;
-      now.body = {self(self, *old->body[0])};
-      return std::make_shared<const Stmt>(std::move(now));
-    };
-    Loop words = *s.words;
-    words.begin = first_word, words.jam = 1;
-    words.body = {some(some, *words.body[0])};
+  /// Whole tiles of words.
+  Expr tiles_of(const Steps& s) const { return floordiv(max(s.words->end - s.words->begin, 0), unit_.k); }
+
+  /// The steps as they were, from a word on.
+  static StmtRef lanes(Loop words, Expr first) {
+    words.begin = first, words.jam = 1;
     return std::make_shared<const Stmt>(std::move(words));
   }
 
-  StmtRef whole(const Steps& s, Expr begin, Expr tiles) {
+  /// Tiles of rows from `first` on: one of `rows` of them, or all whole ones of an unrolled loop.
+  StmtRef on_words(const Steps& s, Expr begin, Expr tiles, Expr first, std::optional<Expr> rows) {
     const Expr tile = fresh(s.words->variable, {0, std::max<int64_t>(0, tiles.range().high - 1)});
-    const Expr rows = fresh(s.rows->variable, {0, s.rows->end.value() / unit_.m - 1});
-    const ExprMap<Expr> at{{s.words->variable, begin + tile * unit_.k}, {s.rows->variable, rows * unit_.m}};
+    const bool all = !rows && s.rows->kind == LoopKind::unrolled;
+    const Expr row = all ? fresh(s.rows->variable, {0, s.rows->end.value() / unit_.m - 1}) : Expr(0);
+    const ExprMap<Expr> at{{s.words->variable, begin + tile * unit_.k},
+                           {s.rows->variable, first + row * unit_.m}};
     std::vector<UnitOperand> operands{s.accumulator, s.a, s.b};
     for (UnitOperand& o : operands) o.offset = luminal::substitute(o.offset, at);
-    Body inside{unit(unit_.name, std::move(operands))};
+    Body inside{unit(unit_.name, std::move(operands), rows)};
     for (size_t i = s.unrolled.size(); i-- > 0;) {
       const Loop& old = *s.unrolled[i];
-      inside = {&old == s.rows
-                    ? loop(LoopKind::unrolled, rows, 0, old.end.value() / unit_.m, std::move(inside))
-                    : loop(LoopKind::unrolled, old.variable, old.begin, old.end, std::move(inside))};
+      if (&old != s.rows)
+        inside = {loop(LoopKind::unrolled, old.variable, old.begin, old.end, std::move(inside))};
+      else if (all)
+        inside = {loop(LoopKind::unrolled, row, 0, old.end.value() / unit_.m, std::move(inside))};
     }
     return loop(LoopKind::serial, tile, 0, tiles, std::move(inside));
   }
@@ -244,6 +381,7 @@ private:
     return Expr::symbol(name, range);
   }
 
+  static constexpr int64_t most_rows = 64; // of a loop over rows
   Kernel& k_;
   const Unit& unit_;
   std::set<std::string, std::less<>> names_;

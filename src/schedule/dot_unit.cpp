@@ -109,7 +109,7 @@ DotSum::DotSum(Nests& nests, const std::string& stage, const std::string& unit,
   tiles_ = described && described->tiles;
   unit_ = find_lane_unit(tiles_ ? described->lane_unit : unit);
   if (!unit_) refuse("there is no dot instruction {}", unit);
-  if (tiles_ && (copies.size() != 1 || of == WordsOf::values)) refuse("{} reads one copy in words", unit);
+  if (tiles_ && (copies.size() > 1 || of == WordsOf::values)) refuse("{} reads one copy in words", unit);
   accumulator_ = unit_->accumulator.dtype;
   s_ = nests.stage(stage);
   stage_ = nests.cone.stages[s_];
@@ -183,14 +183,14 @@ bool DotSum::find_words(Along& w, bool whole) const {
     w.a = in_words(nests_.cone, a_, w.axis.symbol, w.symbol, *unit_);
     w.b = in_words(nests_.cone, b_, w.axis.symbol, w.symbol, *unit_);
   }
-  if (tiles_) { // the operand with columns is read from a copy, the one with rows as it lies
+  if (tiles_) { // the operand with columns may be read from a copy, the one with rows as it lies
     const std::optional<Expr> columns = columns_of(nests_.cone, stage_);
     if (!columns) refuse("the results of stage {} are contiguous along no axis", stage_name_);
     const auto has_columns = [&](const FormulaRef& f) {
       return varies_with(nests_.cone, index_exprs(f), *columns);
     };
     if (has_columns(a_) == has_columns(b_) || !stage_.domain.is_constant(1)) return false;
-    w.word = std::exchange(has_columns(a_) ? w.a : w.b, nullptr);
+    if (!copies_.empty()) w.word = std::exchange(has_columns(a_) ? w.a : w.b, nullptr);
   }
   if (of_ == WordsOf::values &&
       !((w.a || is_value_along(nests_, a_, w.axis)) && (w.b || is_value_along(nests_, b_, w.axis))))
@@ -208,7 +208,7 @@ void DotSum::use() {
     mask(*w);
     if (!copies_.empty()) return read_copies(*w);
     const int64_t steps = steps_of(*w);
-    if (steps <= most_written_out && stage_.components.size() == 1)
+    if (steps <= most_written_out && stage_.components.size() == 1 && !tiles_)
       write_out(*w, steps);
     else
       take_steps(*w);
@@ -342,6 +342,7 @@ void DotSum::take_steps(const Along& w) {
   std::ranges::replace(stage_.axes, w.id, position);
   stage_.domain = w.domain.some;
   run_over_words(nests_.stages[s_], w);
+  if (tiles_) nests_.tile_units.insert(unit_name_);
 }
 
 } // namespace

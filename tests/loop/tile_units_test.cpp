@@ -100,11 +100,97 @@ TEST(TileUnits, BlocksOfWordsAreStepsOfTheUnitAndTheRestStays) {
 }
 
 TEST(TileUnits, AnyShapeWithWholeTiles) {
-  for (const int rows : {16, 24, 33, 48})
+  for (const int rows : {2, 15, 16, 24, 33, 48})
     for (const int vectors : {1, 2, 3})
       for (const int words : {16, 20, 47})
         for (const bool words_of_a : {false, true})
           for (const char* order : {"r v", "v r"}) on_tiles({rows, vectors, words, words_of_a, order}, 1);
+}
+
+// ---- rows one after the other, of which nobody knows how many there are ----
+
+struct Rows {
+  int vectors = 2, words = 48;
+  std::string set_up = "0";             // what the accumulators of a row begin with
+  std::string finish = "acc[16*v + l]"; // what is stored
+  std::string more = "", behind = "";   // statements of the loop over rows
+};
+
+Kernel rows_kernel(const Rows& s) {
+  const int columns = 16 * s.vectors;
+  return checked(fmt::format(
+      R"(kernel rows(a: bf16[{a}*m] in, b: u32[{b}] in, y: f32[{columns}*m] inout; m: 0..40) lanes 16
+  registers acc: f32[{columns}]
+  parallel one in 0..1
+    for r in 0..m
+{more}      unrolled v in 0..{vectors}
+        vector l in 0..16
+          acc[16*v + l] = {set_up}
+      for w in 0..{words}
+        unrolled v in 0..{vectors}
+          vector l in 0..16
+            acc[16*v + l] = avx512.dpbf16(acc[16*v + l], load<u32>(a[{a}*r + 2*w]), b[{columns}*w + 16*v + l])
+      unrolled v in 0..{vectors}
+        vector l in 0..16
+          y[{columns}*r + 16*v + l] = {finish}
+{behind})",
+      fmt::arg("a", 2 * s.words), fmt::arg("b", columns * s.words), fmt::arg("words", s.words),
+      fmt::arg("columns", columns), fmt::arg("vectors", s.vectors), fmt::arg("set_up", s.set_up),
+      fmt::arg("finish", s.finish), fmt::arg("more", s.more), fmt::arg("behind", s.behind)));
+}
+
+std::vector<float> result(const Kernel& kernel, const Rows& s, int64_t m) {
+  const auto rows = size_t(m), columns = size_t(16 * s.vectors), words = size_t(s.words);
+  Arguments args;
+  args.set("a", random_words(rows * words, 1));
+  args.set("b", random_words(columns * words, 2));
+  args.set("y", std::vector<float>(rows * columns, 3.0f));
+  args.symbol("m", m);
+  const LoopRun run = args.run(kernel);
+  EXPECT_THAT(run.findings, testing::IsEmpty()) << run.text();
+  return args.get<float>("y");
+}
+
+Kernel rows_on_tiles(const Rows& s, int expected) {
+  const Kernel before = rows_kernel(s);
+  Kernel after = before;
+  EXPECT_EQ(use_tiles(after, "amx.dpbf16"), expected);
+  const std::string text = to_string(after);
+  EXPECT_THAT(verify(after), testing::IsEmpty()) << text;
+  EXPECT_TRUE(same(parse_kernel(text), after)) << text;
+  for (const int64_t m : {1, 2, 15, 16, 17, 31, 32, 33, 40})
+    EXPECT_EQ(result(after, s, m), result(before, s, m)) << text << m;
+  return after;
+}
+
+TEST(TileUnits, RowsOneAfterTheOtherAreTilesOfAsManyRows) {
+  const std::string text = to_string(rows_on_tiles(Rows{}, 1));
+  EXPECT_THAT(text, testing::HasSubstr("  local acc.tiles: f32[1280] align 64"));
+  EXPECT_THAT(text, testing::HasSubstr(R"(    for r.t in 0..m // 16
+      for w.t in 0..3
+        unrolled v in 0..2
+          unit amx.dpbf16 acc.tiles[r.t*512 + v*16; 32, 1] a[r.t*1536 + w.t*32; 96, 2, 1] b[v*16 + w.t*512; 32, 1]
+)"));
+  EXPECT_THAT(text, testing::HasSubstr(", rows m % 16\n"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("registers")));
+}
+
+TEST(TileUnits, RowsOfAnyShape) {
+  for (const int vectors : {1, 3})
+    for (const int words : {16, 20, 47})
+      for (const char* set_up : {"0", "y[{}*r + 16*v + l]"}) {
+        Rows s{.vectors = vectors, .words = words};
+        s.set_up = fmt::format(fmt::runtime(set_up), 16 * vectors);
+        rows_on_tiles(s, 1);
+      }
+  rows_on_tiles(Rows{.finish = "acc[16*v + l] * 2"}, 1);
+}
+
+TEST(TileUnits, RowsThatReadWhatOthersStoreStay) {
+  const std::string before = "y[max(32*r - 32, 0) + 16*v + l]"; // the row before
+  rows_on_tiles(Rows{.set_up = before}, 0);
+  rows_on_tiles(Rows{.behind = "      y[32*r] = y[0] + 1\n"}, 0);
+  rows_on_tiles(Rows{.words = 15}, 0);
 }
 
 TEST(TileUnits, AccumulatorsMayBeginFromMemory) { on_tiles({.set_up = "y[32*r0 + 16*v0 + l0]"}, 1); }
@@ -114,7 +200,6 @@ TEST(TileUnits, OtherLoopsStay) {
     const Kernel after = on_tiles(s, 0);
     EXPECT_TRUE(same(after, checked(product(s))));
   };
-  stays({.rows = 8});
   stays({.more = "      prefetch a[96*w]\n"});
   // Not a step of the unit's own lane unit, no unit with tiles, no unit.
   Kernel kernel = checked(product({}));
