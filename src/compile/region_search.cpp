@@ -72,8 +72,10 @@ std::vector<std::map<std::string, int64_t>> sizes_of(const Module& module,
       search::typical_sizes(module.symbols, module.assumptions, given)};
   std::map<std::string, int64_t> large = given;
   for (const Expr symbol : module.symbols)
-    if (const Interval range = symbol.range(); range.high != unbounded_high)
-      large.try_emplace(std::string(symbol.name()), range.high / 2);
+    if (const Interval range = symbol.range(); range.high != unbounded_high) {
+      int64_t& size = large[std::string(symbol.name())];
+      size = std::max(size, range.high / 2);
+    }
   large = search::typical_sizes(module.symbols, module.assumptions, large);
   if (std::ranges::all_of(out[0], [&](const auto& size) { return large.at(size.first) >= size.second; }) &&
       large != out[0])

@@ -12,7 +12,14 @@ namespace luminal::kernel {
 ///         vector l in 0..16
 ///           acc[.. r .. + l] = LANE_UNIT(acc[.. r .. + l], a[.. r .. + w], b[.. w .. + l])
 ///
-/// with `acc` in registers. Of its words, blocks of as many as a tile has become unit statements; the
+/// with `acc` in registers; or, where rows are summed up one after the other (most of 64),
+///
+///     for r in 0..rows
+///       acc[..] = ...
+///       for w in begin..end, unrolled, vector     as above, all rows in the same accumulators
+///       y[.. r ..] = ... acc[..]
+///
+/// whose accumulators lie one row behind the other then. Of its words, blocks of as many as a tile has become unit statements; the
 /// rest stays with the lanes. The accumulators lie in local memory from where they are set up. Returns
 /// how many loops were found; other statements stay as they are.
 int use_tiles(Kernel& kernel, std::string_view name);

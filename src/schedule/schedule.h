@@ -48,8 +48,8 @@
 //                                       few steps becomes a plain map. The axis that it takes in words
 //                                       is called AXIS.words. An operand that is not packed so is
 //                                       packed by a new stage COPY; zeros fill the last word of an
-//                                       axis. A unit with tile registers reads the operand along which
-//                                       the results are contiguous from a COPY
+//                                       axis. A unit with tile registers may read the operand along
+//                                       which the results are contiguous from a COPY
 //   unit_of_values STAGE DESCRIPTOR COPY [COPY]
 //                                       the same, but a COPY holds the value that an operand reads,
 //                                       each element once: windows of it are read from there

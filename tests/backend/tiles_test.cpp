@@ -10,7 +10,7 @@ struct Product {
   bool weight_rows = false; ///< B[n, k], else B[k, n]
   bool maps = false;        ///< of the finished sums: y = abs(sum) + bias
   int64_t batches = 0;      ///< 0: none
-  bool dynamic = false;     ///< m is a symbol
+  bool dynamic = false;     ///< m is the number of a symbol, `rows`
   DType dtype = DType::bf16;
 };
 
@@ -25,14 +25,15 @@ std::string term_of_product(const Product& p) {
       p.maps ? fmt::format("  %h = abs %g\n  %b1 = view %bias {} -> [n]\n  %y = add %h, %b1\n", kept)
              : "  %y = abs %g\n";
   return fmt::format(
-      "fn @product({symbols}%A: {type}[{batch_size}{rows}, {k}], %B: {type}[{batch_size}{b}], %bias: "
+      "{symbols}fn @product(%A: {type}[{batch_size}{rows}, {k}], %B: {type}[{batch_size}{b}], %bias: "
       "f32[{n}]) {{\n"
       "  %a = view %A {axes} -> [{batch}m, k]\n  %b = view %B {axes} -> [{batch}{bi}]\n"
       "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
       "  %f = fold {axes} over [k] {{ sum %p[{batch}m, n, k] }}\n  %g = get %f, 0\n{maps}"
       "  return y = %y\n}}\n",
-      fmt::arg("symbols", p.dynamic ? "rows: 1..4096; " : ""), fmt::arg("type", luminal::to_string(p.dtype)),
-      fmt::arg("batch_size", batch_size), fmt::arg("rows", rows), fmt::arg("k", p.k), fmt::arg("n", p.n),
+      fmt::arg("symbols", p.dynamic ? "symbol rows: 1..4096\n" : ""),
+      fmt::arg("type", luminal::to_string(p.dtype)), fmt::arg("batch_size", batch_size),
+      fmt::arg("rows", rows), fmt::arg("k", p.k), fmt::arg("n", p.n),
       fmt::arg("b", p.weight_rows ? fmt::format("{}, {}", p.n, p.k) : fmt::format("{}, {}", p.k, p.n)),
       fmt::arg("bi", p.weight_rows ? "n, k" : "k, n"), fmt::arg("axes", axes), fmt::arg("batch", batch),
       fmt::arg("maps", maps));
@@ -52,6 +53,19 @@ std::string term_of_heads(int64_t b, int64_t t, int64_t h, int64_t d, int64_t o)
                      fmt::arg("b", b), fmt::arg("heads", heads), fmt::arg("t", t), fmt::arg("d", d),
                      fmt::arg("o", o), fmt::arg("axes", axes), fmt::arg("h", h ? "h, " : ""),
                      fmt::arg("sums", sums));
+}
+
+/// Rows of A by a weight in panels of 16 columns, each of words of two elements, as models lay it out.
+std::string term_of_panels(const std::string& rows, int64_t panels, int64_t words, bool maps) {
+  const std::string kept = fmt::format("[m: {}, j: {}, l: 16]", rows, panels),
+                    axes = fmt::format("[m: {}, j: {}, w: {}, l: 16, p: 2]", rows, panels, words);
+  return fmt::format("{}fn @panels(%A: bf16[{}, {}], %B: bf16[{}, {}, 16, 2]) {{\n"
+                     "  %a = view %A {axes} -> [m, 2*w + p]\n  %b = view %B {axes} -> [j, w, l, p]\n"
+                     "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
+                     "  %f = fold {axes} over [w, p] {{ sum %p[m, j, w, l, p] }}\n  %g = get %f, 0\n{}"
+                     "  return y = %y\n}}\n",
+                     rows == "rows" ? "symbol rows: 1..4096\n" : "", rows, 2 * words, panels, words,
+                     maps ? "  %h = abs %g\n  %y = add %h, %g\n" : "  %y = abs %g\n", fmt::arg("axes", axes));
 }
 
 /// A convolution of an image with its channels innermost, 3 x 3.
@@ -114,7 +128,7 @@ std::string term_of_convolution(const Convolution& c) {
 }
 
 /// The chosen schedule takes tiles or it does not, where that is said; the results are right.
-void check(const std::string& term, std::optional<bool> taken, uint64_t seed) {
+void check(const std::string& term, std::optional<bool> taken, uint64_t seed, int64_t rows = 0) {
   const Module module = parse_module(term, "product");
   ASSERT_THAT(luminal::verify(module), testing::IsEmpty());
   auto cone = cone_of(module.entry(), false);
@@ -126,7 +140,8 @@ void check(const std::string& term, std::optional<bool> taken, uint64_t seed) {
   const bool takes = text.find("unit amx.dpbf16 ") != std::string::npos;
   EXPECT_EQ(takes, taken.value_or(takes)) << text;
   ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
-  const GoldenCase about{"product", {}, false, 0, {}};
+  GoldenCase about{"product", {}, false, 0, {}};
+  if (rows) about.symbols["rows"] = rows;
   const Bindings inputs = random_bindings(module.entry(), about, seed);
   const HostTensor want = Interpreter(module, inputs).run().at("y");
   const int workers = 1 + int(seed % 2);
@@ -139,7 +154,9 @@ void check(const std::string& term, std::optional<bool> taken, uint64_t seed) {
   test::Program(*kernel, host).run(args, workers);
   EXPECT_EQ(args.data.at("y"), got.results.at("y")) << "machine code has other bits";
 }
-void check(const Product& p, bool taken, uint64_t seed) { check(term_of_product(p), taken, seed); }
+void check(const Product& p, bool taken, uint64_t seed) {
+  check(term_of_product(p), taken, seed, p.dynamic ? p.m : 0);
+}
 void check(const Convolution& c, bool taken, uint64_t seed) { check(term_of_convolution(c), taken, seed); }
 
 TEST(TilesOfProducts, AreTakenWhereTwoByTwoAreFilled) {
@@ -177,6 +194,28 @@ TEST(TilesOfProducts, BatchesAndSumsOverSeveralAxesTakeThem) {
   check(term_of_heads(2, 16, 0, 64, 33), true, 4);
   check(term_of_image(1, 5, 33, 32, 64), true, 5);
   check(term_of_image(2, 3, 56, 48, 40), true, 6);
+}
+
+/// As many rows as there are: whole tiles, what is left of them, few rows.
+TEST(TilesOfProducts, RowsOfNoKnownNumberTakeThem) {
+  std::mt19937_64 random(17);
+  const auto in = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % uint64_t(high - low + 1));
+  };
+  for (const int64_t rows : {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 100, 224, 225, 300}) {
+    const auto seed = uint64_t(rows);
+    check(Product{rows, in(32, 80), in(32, 100), random() % 2 == 0, random() % 2 == 0, int64_t(random() % 3),
+                  true},
+          true, seed);
+    check(Product{rows, 32, 2 * in(260, 300), true, false, 0, true}, true, seed); // the sum in parts
+    check(term_of_panels("rows", in(2, 5), in(16, 60), random() % 2 == 0), true, seed, rows);
+    if (testing::Test::HasFailure()) return;
+  }
+  check(term_of_panels("rows", 6, 512, false), true, 1, 75);
+  for (const int64_t rows : {8, 24, 67})
+    check(term_of_panels(std::to_string(rows), in(2, 6), in(16, 60), true), true, uint64_t(rows));
+  check(term_of_panels("7", 4, 32, false), false, 1);
+  check(term_of_panels("rows", 4, 15, false), false, 1, 40);
 }
 
 TEST(TilesOfProducts, BatchesAndHeadsAreWhatTheInterpreterSays) {
