@@ -166,7 +166,7 @@ Value* MathEmitter::exp2(Value* x) {
 
 /// An exponent below `normal` gives less than a normal number: one of which the result is 0 takes its place,
 /// `least` at most. Processors take more than a hundred cycles for each subnormal number that they meet in a
-/// product, and weights of a softmax are full of them. (The scale instruction takes two hundred for an
+/// product. (The scale instruction takes two hundred for an
 /// underflow that is not far below.)
 Value* MathEmitter::flush_underflow(Value* x, double normal, double least) {
   const double nothing = has_scale_instruction(x) ? (is_f64(x) ? -1e4 : -1e3) : least;
