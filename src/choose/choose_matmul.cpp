@@ -244,20 +244,6 @@ bool DefaultScheduler::of_small(const Product& p) {
   return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.transposed;
 }
 
-/// What the second cache holds, and what few rows use, is read in place, prefetched; else the panels pay
-/// for the copy. (Rows of whole pages fall into few sets of the caches.)
-bool DefaultScheduler::panels_pay(const Product& p, int64_t few_rows) const {
-  constexpr int64_t page = 4096, line = 64;
-  const int64_t row = p.columns * 4;
-  const bool beyond = p.deep * row > limits_.l2;
-  if (limits_.full_rate) { // in place it is slow without prefetches, and where a vector lies in two lines
-    if (row % page == 0 && p.deep >= 256) return p.rows >= 32;
-    if (row % line != 0 && p.deep * row > 2 * limits_.l1) return p.rows >= 128;
-    if (beyond && row >= page) return p.rows >= 64;
-  }
-  return beyond && p.rows > few_rows;
-}
-
 /// Is it static and not too small, and does what stands before it let it have blocks?
 std::optional<DefaultScheduler::ProductBlocks>
 DefaultScheduler::worth_blocks(StageId s, const Product& p, const std::vector<std::string>& common) {
@@ -271,8 +257,10 @@ DefaultScheduler::worth_blocks(StageId s, const Product& p, const std::vector<st
   // Small matrices in batches need no blocks: what they read comes from the first caches, where it
   // was asked for in time.
   b.small = of_small(p) && (common.empty() ? !p.outer.empty() : batched_.contains(stage(s).name));
+  // (Lanes along a short sum are added to each other more often than multiplied.)
+  const int64_t fewest_columns = p.transposed && p.deep <= 8 * lanes ? lanes : 3 * lanes;
   const bool enough = p.across || !p.panels.empty() || !common.empty() || b.small ||
-                      (p.rows >= 16 && p.columns >= 3 * lanes && p.deep >= (p.transposed ? 8 : 16));
+                      (p.rows >= 16 && p.columns >= fewest_columns && p.deep >= (p.transposed ? 8 : 16));
   // Words of a dot instruction are put together in the panels of the product, but for a copy that has loops
   // of its own already.
   b.reads_words = s > first_stage && copies_words(s - 1) && (done_ < s || !common.empty());
@@ -370,17 +358,21 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
   std::vector<int64_t> depths;
   for (int64_t d : {256, 512, 1024, 2048})
     if (b.divisible && d < p.deep) depths.push_back(d);
-  const int64_t most_depth = b.tiled  ? deepest_tiles
-                             : b.pack ? 1024
-                                      : 512,
+  const bool in_parts = limits_.full_rate && !b.pack && p.panels.empty() && rows_in_sets(p) < p.deep;
+  const int64_t most_depth = b.tiled    ? deepest_tiles
+                             : b.pack   ? 1024
+                             : in_parts ? std::min<int64_t>(rows_in_sets(p), 512)
+                                        : 512,
                 pieces = (p.deep + most_depth - 1) / most_depth;
   const int64_t usual_depth = b.tiled  ? round_up((p.deep + pieces - 1) / pieces, lanes)
                               : b.pack ? most_depth
                                        : round_up((p.deep + pieces - 1) / pieces, 4);
-  b.depth = !p.sums.empty()
-                ? trips(*nest(s).find(p.depth[0]))
-                : ask(s, "depth",
-                      b.divisible && p.deep > (b.tiled ? most_depth : 1024) ? usual_depth : p.deep, depths);
+  b.depth =
+      !p.sums.empty()
+          ? trips(*nest(s).find(p.depth[0]))
+          : ask(s, "depth",
+                b.divisible && p.deep > (b.tiled || in_parts ? most_depth : 1024) ? usual_depth : p.deep,
+                depths);
   const int64_t fits = std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * b.depth) / b.rows * b.rows, b.rows * 4,
                                            240 / b.rows * b.rows);
   std::vector<int64_t> blocks;

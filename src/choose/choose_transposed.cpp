@@ -1,11 +1,34 @@
-// choose/choose_transposed.cpp -- the default schedule of products over several summed axes where
-// the rows of both operands run along the sum: gradients of a convolution's weights.
+// choose/choose_transposed.cpp -- when panels pay for their copy; the default schedule of products over
+// several summed axes where rows of both operands run along the sum: gradients of a convolution's weights.
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
 
 namespace luminal::kernel {
+
+/// Rows of panels that lie in steps of a power of two fall into few sets of the second cache: so many of them
+/// stay there. (Where it holds them all, or they are whole pages and are copied: the whole sum.)
+int64_t DefaultScheduler::rows_in_sets(const Product& p) const {
+  constexpr int64_t page = 4096, reach = 1 << 19;
+  const int64_t row = p.columns * 4, step = row & -row;
+  return step >= page || step * p.deep <= 2 * reach ? p.deep : reach / step;
+}
+
+/// What the second cache holds, and what few rows use, is read in place, prefetched; else the panels pay
+/// for the copy.
+bool DefaultScheduler::panels_pay(const Product& p, int64_t few_rows) const {
+  constexpr int64_t page = 4096, line = 64;
+  const int64_t row = p.columns * 4;
+  const bool beyond = p.deep * row > limits_.l2;
+  if (limits_.full_rate) { // in place it is slow without prefetches, and where a vector lies in two lines
+    if (row % page == 0 && p.deep >= 256) return p.rows >= 32;
+    if (rows_in_sets(p) < p.deep) return p.rows >= 192; // fewer rows: the sum in parts
+    if (row % line != 0 && p.deep * row > 2 * limits_.l1) return p.rows >= 128;
+    if (beyond && row >= page) return p.rows >= 64;
+  }
+  return beyond && p.rows > few_rows;
+}
 
 /// What transposed_panels() takes on, or nothing: f32 operands of constant extents without conditions, of
 /// which one has a single kept axis and rows along a summed one.

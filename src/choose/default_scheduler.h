@@ -319,6 +319,7 @@ private:
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors, bool streamed = false);
   bool tile_fits(int64_t rows, int64_t vectors) const;
+  int64_t rows_in_sets(const Product& p) const;
   bool panels_pay(const Product& p, int64_t few_rows) const;
   std::pair<int64_t, int64_t> register_tile(StageId s, int64_t rows, int64_t columns, double parts_cost,
                                             bool streamed);

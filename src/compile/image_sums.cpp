@@ -145,20 +145,6 @@ private:
     return below_copies(to_.view(to_[below].inputs[0], shape, through(inner->shape, inner->map, outer->map)));
   }
 
-  /// Is the view a reshape: all elements of its input, in their order?
-  bool is_reshape(NodeId id) {
-    const auto& view = std::get<ViewAttr>(to_[id].attr);
-    const Shape& input = to_[to_[id].inputs[0]].type().shape;
-    const auto offset = [](const Shape& shape, const std::vector<Expr>& index) {
-      Expr sum = 0;
-      for (size_t d = 0; d < shape.size(); d++) sum = sum * shape[d] + index[d];
-      return sum;
-    };
-    std::vector<Expr> own;
-    for (size_t d = 0; d < view.shape.size(); d++) own.push_back(axis_symbol(int(d), view.shape[d]));
-    return product(input) == product(view.shape) && offset(input, view.map) == offset(view.shape, own);
-  }
-
   /// Of each axis of the fold that is rewritten, its place over the axes of the new one, which are axes of
   /// `shape` in the same order.
   std::vector<Expr> places(const Shape& shape) const {
@@ -192,7 +178,9 @@ private:
     }
     for (int a : order) back.push_back(axis_symbol(a, space_[size_t(a)]));
     const NodeId ordered = below_copies(to_.view(read, shape, from));
-    return to_.view(is_reshape(ordered) ? ordered : to_.add(FenceAttr{}, {ordered}), space_, back);
+    const bool lies_so =
+        is_reshape(std::get<ViewAttr>(to_[ordered].attr), to_[to_[ordered].inputs[0]].type().shape);
+    return to_.view(lies_so ? ordered : to_.add(FenceAttr{}, {ordered}), space_, back);
   }
 
   NodeId summed(NodeId body, const Shape& space, size_t kept, Expr where) {

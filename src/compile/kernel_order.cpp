@@ -87,12 +87,38 @@ void order_effects(const Function& f, const std::map<NodeId, int>& writer, std::
       }
 }
 
-Result<void> make_actions(PlanState& state, const FunctionPlan& f, Section& section) {
+/// A value that a kernel would only copy, element by element in their order, from one that another kernel
+/// stores for good: the same memory holds both, unless both are results.
+bool lies_as_its_input(const FunctionPlan& plan, const Section& section, NodeId root) {
+  const Function& f = *plan.function;
+  const auto* view = std::get_if<ViewAttr>(&f[root].attr);
+  if (!view || !section.in_memory.contains(f[root].inputs[0])) return false;
+  const NodeId storage = storage_of(plan, f[root].inputs[0]);
+  const auto changes = [&](const Rebinding& r) { return r.value == storage || r.value == root; };
+  const auto shares = [&](NodeId id) { return id != root && storage_of(plan, id) == storage; };
+  return !section.region.given.contains(storage) && f[storage].kind != NodeKind::constant &&
+         f[storage].kind != NodeKind::input && f[storage].kind != NodeKind::scatter &&
+         f[f[root].inputs[0]].type().dtype == f[root].type().dtype &&
+         is_reshape(*view, f[f[root].inputs[0]].type().shape) &&
+         std::ranges::none_of(plan.rebindings, changes) &&
+         std::ranges::none_of(section.region.wanted, shares);
+}
+
+Result<void> make_actions(PlanState& state, FunctionPlan& f, Section& section) {
   const Function& function = *f.function;
   section.in_memory = values_in_memory(section.region, *section.partition);
   section.in_memory.insert(section.region.given.begin(), section.region.given.end());
   std::vector<Action>& actions = section.actions;
   for (const auto& roots : section.partition->kernels) {
+    if (roots.size() == 1 && lies_as_its_input(f, section, roots[0])) {
+      f.reshaped.insert(roots[0]);
+      Action& action = actions.emplace_back();
+      action.boundary = true;
+      action.roots = roots;
+      action.reads = {function[roots[0]].inputs[0]};
+      action.writes = {roots[0]};
+      continue;
+    }
     auto action = kernel_action(state, f, section, roots, fmt::format("k{}", actions.size()));
     if (!action) return action.failure();
     actions.push_back(std::move(*action));
@@ -102,7 +128,7 @@ Result<void> make_actions(PlanState& state, const FunctionPlan& f, Section& sect
   std::erase_if(needed, [&](NodeId id) { return own.given.contains(id); });
   add_boundaries(function, needed, actions);
   for (Action& action : actions)
-    for (NodeId id : std::set<NodeId>(action.reads)) action.reads.insert(storage_of(function, id));
+    for (NodeId id : std::set<NodeId>(action.reads)) action.reads.insert(storage_of(f, id));
   std::map<NodeId, int> writer;
   for (size_t a = 0; a < actions.size(); a++)
     for (NodeId id : actions[a].writes) {
@@ -174,14 +200,15 @@ std::optional<NodeId> updated_state(const Function& f, const Action& action, Nod
 }
 
 /// What the root may lie in the place of, whoever else reads it.
-std::optional<NodeId> base_of(const Function& f, const Section& section, const Action& action, NodeId root,
-                              const std::vector<Rebinding>& rebindings) {
+std::optional<NodeId> base_of(const FunctionPlan& plan, const Section& section, const Action& action,
+                              NodeId root, const std::vector<Rebinding>& rebindings) {
+  const Function& f = *plan.function;
   const std::set<NodeId>& given = section.region.given;
   if (f[root].kind != NodeKind::scatter) {
     const auto state = updated_state(f, action, root, rebindings);
     return state && given.contains(*state) ? state : std::nullopt;
   }
-  const NodeId base = storage_of(f, f[root].inputs[0]);
+  const NodeId base = storage_of(plan, f[root].inputs[0]);
   if (f[base].kind == NodeKind::constant || !updates_base(*action.cone)) return {};
   if (given.contains(base) && !is_bound(rebindings, f, base, root)) return {};
   return base;
@@ -205,10 +232,9 @@ bool comes_before_any(const std::vector<std::vector<int>>& followers, int action
 /// A scatter updates its base's storage, and an elementwise result the storage of the state that it
 /// becomes, where the old value is not needed afterwards: all other readers can come first.
 void order_in_place(const FunctionPlan& plan, const std::vector<Rebinding>& rebindings, Section& section) {
-  const Function& f = *plan.function;
   std::vector<Action>& actions = section.actions;
   std::set<NodeId> kept, taken;
-  for (NodeId id : section.region.wanted) kept.insert(storage_of(f, id));
+  for (NodeId id : section.region.wanted) kept.insert(storage_of(plan, id));
   std::map<NodeId, std::vector<int>> readers_of;
   std::vector<std::vector<int>> followers(actions.size());
   for (size_t a = 0; a < actions.size(); a++) {
@@ -219,7 +245,7 @@ void order_in_place(const FunctionPlan& plan, const std::vector<Rebinding>& rebi
     Action& action = actions[a];
     if (action.boundary) continue;
     for (const NodeId root : action.roots) {
-      const auto base = base_of(f, section, action, root, rebindings);
+      const auto base = base_of(plan, section, action, root, rebindings);
       if (!base || taken.contains(*base) || kept.contains(*base)) continue;
       std::vector<int> readers = readers_of[*base];
       std::erase(readers, int(a));
@@ -285,13 +311,31 @@ void order_checks(const Function& f, Section& section) {
 
 } // namespace
 
-NodeId storage_of(const Function& f, NodeId id) {
+bool is_reshape(const ViewAttr& view, const Shape& input) {
+  if (!view.predicate.is_constant(1) || !view.holes.empty() || view.map.size() != input.size()) return false;
+  const auto offset = [](const Shape& shape, const std::vector<Expr>& index) {
+    Expr sum = 0;
+    for (size_t d = 0; d < shape.size(); d++) sum = sum * shape[d] + index[d];
+    return sum;
+  };
+  const auto count = [](const Shape& shape) {
+    Expr n = 1;
+    for (Expr extent : shape) n *= extent;
+    return n;
+  };
+  std::vector<Expr> own;
+  for (size_t d = 0; d < view.shape.size(); d++) own.push_back(axis_symbol(int(d), view.shape[d]));
+  return count(input) == count(view.shape) && offset(input, view.map) == offset(view.shape, own);
+}
+
+NodeId storage_of(const FunctionPlan& plan, NodeId id) {
+  const Function& f = *plan.function;
   for (;;) {
     const Node& node = f[id];
     if (node.kind == NodeKind::get && f[node.inputs[0]].kind == NodeKind::host &&
         passes_input_on(std::get<HostAttr>(f[node.inputs[0]].attr).kind))
       id = f[node.inputs[0]].inputs[0];
-    else if (node.kind == NodeKind::fence)
+    else if (node.kind == NodeKind::fence || plan.reshaped.contains(id))
       id = node.inputs[0];
     else
       return id;
@@ -308,8 +352,7 @@ Result<void> order_kernels(PlanState&, FunctionPlan& f) {
   const auto order = [&](Section& section, const std::vector<Rebinding>& rebindings) {
     order_in_place(f, rebindings, section);
     section.order = topological(section.actions);
-    if (auto other = order_of_less_memory(*f.function, section); !other.empty())
-      section.order = std::move(other);
+    if (auto other = order_of_less_memory(f, section); !other.empty()) section.order = std::move(other);
     order_checks(*f.function, section);
   };
   if (f.load) order(*f.load, {});

@@ -16,7 +16,8 @@ namespace {
 /// Which memory each action touches, and how much it is.
 class Memory {
 public:
-  Memory(const Function& f, const Section& section) : f_(f), section_(section) {
+  Memory(const FunctionPlan& plan, const Section& section)
+      : plan_(plan), f_(*plan.function), section_(section) {
     for (const Action& action : section.actions)
       in_place_of_.insert(action.in_place.begin(), action.in_place.end());
     for (const Action& action : section.actions) {
@@ -73,9 +74,9 @@ public:
 private:
   /// -1: outside of the arena.
   int place_of(NodeId id) {
-    id = storage_of(f_, id);
+    id = storage_of(plan_, id);
     for (auto found = in_place_of_.find(id); found != in_place_of_.end(); found = in_place_of_.find(id))
-      id = storage_of(f_, found->second);
+      id = storage_of(plan_, found->second);
     if (section_.region.given.contains(id) || f_[id].kind == NodeKind::constant ||
         f_[id].kind == NodeKind::input || f_[id].is_tuple())
       return -1;
@@ -87,6 +88,7 @@ private:
     return found->second;
   }
 
+  const FunctionPlan& plan_;
   const Function& f_;
   const Section& section_;
   std::unordered_map<NodeId, NodeId> in_place_of_;
@@ -127,7 +129,7 @@ std::vector<int> order_of_terms(const std::vector<Action>& actions, const Memory
 
 } // namespace
 
-std::vector<int> order_of_less_memory(const Function& f, const Section& section) {
+std::vector<int> order_of_less_memory(const FunctionPlan& f, const Section& section) {
   constexpr double worth = 15.0 / 16, near_cache = 256 << 10; // bytes: smaller plans stay
   const Memory memory(f, section);
   const double present = memory.peak(section.order);

@@ -57,7 +57,7 @@ bool updates_base(const kernel::Cone& cone);
 // memory_order.cpp
 /// An order of the section's actions in which values take clearly less memory than in `section.order`;
 /// empty where that one stays.
-std::vector<int> order_of_less_memory(const Function& f, const Section& section);
+std::vector<int> order_of_less_memory(const FunctionPlan& f, const Section& section);
 // plan_kernels.cpp
 Result<void> find_distinct(PlanState& state);
 Result<void> choose_schedules(PlanState& state);

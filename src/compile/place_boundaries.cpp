@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "compile/step_placer.h"
 #include "ir/host_text.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace luminal::compile {
@@ -28,12 +29,20 @@ void StepPlacer::place_boundary(const FunctionPlan& plan, const Action& action, 
   const NodeId node = action.roots[0];
   switch (f[node].kind) {
   case NodeKind::fence: slots[node] = slots.at(f[node].inputs[0]); return;
+  case NodeKind::view: return place_reshaped(f, node, slots);
   case NodeKind::loop: return place_loop(plan, node, slots, steps);
   case NodeKind::cond: return place_cond(plan, node, slots, steps);
   case NodeKind::custom: return place_custom(f, action, slots, steps);
   case NodeKind::host: return place_host(f, node, slots, steps);
   default: LUMINAL_CHECK(false, "{} is not a kernel of its own", to_string(f[node].kind));
   }
+}
+
+/// A value that lies where its input lies.
+void StepPlacer::place_reshaped(const Function& f, NodeId node, Slots& slots) {
+  slots[node] = slots.at(f[node].inputs[0]);
+  if (std::ranges::any_of(f.results, [&](const FunctionResult& r) { return r.value == node; }))
+    plan_.slots[slots[node]].type = f[node].type(); // what a caller sees
 }
 
 void StepPlacer::place_host(const Function& f, NodeId node, Slots& slots, Steps& steps) {

@@ -72,11 +72,11 @@ std::map<NodeId, SlotId> StepPlacer::copy_rebound(const FunctionPlan& plan, cons
   const Function& f = *plan.function;
   std::map<NodeId, SlotId> early;
   for (NodeId id : region.wanted) {
-    const NodeId origin = storage_of(f, id);
+    const NodeId origin = storage_of(plan, id);
     if (!region.given.contains(origin) || early.contains(id)) continue;
     SlotId from = slots.at(origin);
     bool rebound = false;
-    for (const Rebinding& r : rebindings) rebound |= r.param == origin && storage_of(f, r.value) != origin;
+    for (const Rebinding& r : rebindings) rebound |= r.param == origin && storage_of(plan, r.value) != origin;
     if (!rebound) continue;
     SlotId to = add_slot(plan_.slots[from].name + ".old", SlotKind::arena, f[id].type());
     steps.push_back(runtime::Copy{to, from});

@@ -65,6 +65,7 @@ struct FunctionPlan {
   std::optional<Section> load;     // entry
   Section step;
   std::map<NodeId, std::vector<AccessCheck>> checks;
+  std::set<NodeId> reshaped; // stored views that lie where their inputs lie
   /// Functions that a node's step runs: a loop its turn and condition, a condition its two
   /// branches, a checked node its checks (null where one needs no function).
   std::map<NodeId, std::vector<FunctionPlan*>> inner;
@@ -136,8 +137,10 @@ struct PlanState {
   }
 };
 
-/// The node whose storage the value lies in: fences and effects that pass their input on have none
-/// of their own. (compile/kernel_order.cpp)
-NodeId storage_of(const Function& f, NodeId id);
+/// The node whose storage the value lies in: fences, effects that pass their input on and reshaped values
+/// have none of their own. (compile/kernel_order.cpp)
+NodeId storage_of(const FunctionPlan& f, NodeId id);
+/// Does the view of an input of that shape give all its elements, in their order?
+bool is_reshape(const ViewAttr& view, const Shape& input);
 
 } // namespace luminal::compile

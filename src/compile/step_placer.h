@@ -30,6 +30,7 @@ private:
   void place_access_checks(const FunctionPlan& f, NodeId id, const Slots& slots, Steps& steps);
   // ---- place_boundaries.cpp ----
   void place_boundary(const FunctionPlan& f, const Action& action, Slots& slots, Steps& steps);
+  void place_reshaped(const Function& f, NodeId node, Slots& slots);
   void place_host(const Function& f, NodeId node, Slots& slots, Steps& steps);
   void place_loop(const FunctionPlan& f, NodeId node, Slots& slots, Steps& steps);
   void place_cond(const FunctionPlan& f, NodeId node, Slots& slots, Steps& steps);

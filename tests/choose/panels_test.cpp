@@ -44,12 +44,21 @@ TEST(Panels, FullRatesCopySooner) {
       {64, 2304, 768, false, true},   // rows longer than a page, from beyond the second cache
       {64, 768, 3072, false, false},  // shorter ones
       {512, 512, 512, false, false},  // from the second cache
+      {256, 512, 1024, false, true},  // of which it keeps few rows so far apart
+      {64, 512, 1024, false, false},  // that sum is cut into parts
       {1024, 1024, 1024, true, true},
   };
   for (const auto& p : products)
     for (const bool full : {false, true})
       EXPECT_EQ(schedule_of(p.m, p.n, p.k, full).find("stage b") != std::string::npos, full ? p.full : p.half)
           << fmt::format("{} x {} x {}, full rate: {}", p.m, p.n, p.k, full);
+}
+
+/// Of rows in steps of 2 KiB the second cache keeps no more than some hundred.
+TEST(Panels, SumsInPartsWhereRowsFallIntoFewSets) {
+  EXPECT_THAT(schedule_of(64, 512, 1024, true), HasSubstr("split f k k.c k.i 256"));
+  EXPECT_THAT(schedule_of(64, 512, 1024, false), testing::Not(HasSubstr("split f k k.c k.i 256")));
+  EXPECT_THAT(schedule_of(64, 500, 1024, true), testing::Not(HasSubstr("split f k k.c k.i 256")));
 }
 
 /// Each tile of rows would ask again for the next columns: that takes loads where loads are the limit.

@@ -55,6 +55,26 @@ fn @main(%x: f32[64, 32]) {
             "partition of @main: kernels wait for each other: kernel %e, %y reads %s; kernel %s reads %e");
 }
 
+/// What a kernel would only copy in its order lies in the same memory, but for two results.
+TEST(GivenPartition, AReshapedValueIsNotCopied) {
+  const auto module = [](const std::string& rest) {
+    return R"(
+fn @main(%x: f32[64, 32]) {
+  %f = fold [m: 64, n: 32] over [n] { sum %x[m, n] }
+  %s = get %f, 0
+  %y = view %s [a: 4, b: 16] -> [a * 16 + b]
+  %t = view %s [a: 4, b: 16] -> [b * 4 + a]
+)" + rest + "}";
+  };
+  EXPECT_THAT(launches(module("return y = %y"), "kernel %s kernel %y").value(), ElementsAre("s <- x"));
+  EXPECT_THAT(launches(module("return y = %y, s = %s"), "kernel %s kernel %y").value(),
+              ElementsAre("s <- x", "y <- s"));
+  EXPECT_THAT(launches(module("return t = %t"), "kernel %s kernel %t").value(),
+              ElementsAre("s <- x", "t <- s"));
+  EXPECT_THAT(launches(module("%z = exp %y return z = %z"), "kernel %s kernel %y kernel %z").value(),
+              ElementsAre("s <- x", "z <- s"));
+}
+
 /// Two sums over different axes are stages of one kernel; a scan may run along any axis.
 TEST(GivenPartition, FoldsAndScansShareAKernel) {
   const std::string sums = R"(
