@@ -1,15 +1,14 @@
 # python/tests/test_optimizers.py -- 50 steps of every optimizer with the same gradients: against PyTorch's in
 # f64 where it has one, against the paper's formula in f64 otherwise.
+import pathlib
+import sys
 import unittest
 
+import luminal as pl
 import numpy as np
 
-import luminal as pl
-
-try:
-    import torch
-except ImportError:
-    torch = None
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "pytorch"))
+import where  # noqa: E402
 
 STEPS = 50
 SHAPES = {"matrix": (6, 9), "tall": (12, 5), "bias": (7,)}
@@ -56,12 +55,14 @@ def lion(start, slopes, rate=0.02, beta1=0.9, beta2=0.99, weight_decay=0.1):
     return w
 
 
-class Formulas(unittest.TestCase):
+class Case(unittest.TestCase):
     def check(self, made, want, tolerance=2e-5):
         for name, value in made.items():
             scale = np.abs(want[name]).max()
             self.assertLess(np.abs(value - want[name]).max() / scale, tolerance, name)
 
+
+class Formulas(Case):
     def test_lamb_and_lion(self):
         names = list(SHAPES)
         start, slopes = data(names)
@@ -72,8 +73,12 @@ class Formulas(unittest.TestCase):
                 self.check(made, {n: formula(start[n], [g[n] for g in slopes]) for n in names})
 
 
-@unittest.skipIf(torch is None, "PyTorch is not installed")
-class AgainstPyTorch(Formulas):
+class AgainstPyTorch(Case):
+    @classmethod
+    def setUpClass(cls):
+        global torch
+        torch = where.find()
+
     CASES = [
         ("sgd", dict(), "SGD", dict()),
         ("sgd", dict(weight_decay=0.1), "SGD", dict(weight_decay=0.1)),
@@ -112,7 +117,8 @@ class AgainstPyTorch(Formulas):
         start, slopes = data(names)
         for own, words, name, their_words in self.CASES:
             with self.subTest(own, **words):
-                made = ours(lambda own=own, words=words: getattr(pl, own)(0.02, **words), names, start, slopes)
+                made = ours(lambda own=own, words=words: getattr(pl, own)(0.02, **words),
+                            names, start, slopes)
                 want = self.theirs(
                     lambda p, name=name, words=their_words: getattr(torch.optim, name)(p, lr=0.02, **words),
                     names, start, slopes)
@@ -121,11 +127,12 @@ class AgainstPyTorch(Formulas):
     def test_groups(self):
         names = list(SHAPES)
         start, slopes = data(names, seed=2)
-        for own, name, words in [("sgd", "SGD", dict(momentum=0.9)), ("adamw", "AdamW", {}), ("adam", "Adam", {}),
-                                 ("rmsprop", "RMSprop", {}), ("adagrad", "Adagrad", {})]:
+        for own, name, words in [("sgd", "SGD", dict(momentum=0.9)), ("adamw", "AdamW", {}),
+                                 ("adam", "Adam", {}), ("rmsprop", "RMSprop", {}),
+                                 ("adagrad", "Adagrad", {})]:
             with self.subTest(own):
-                made = ours(lambda own=own, words=words: getattr(pl, own)(0.02, weight_decay=0.1, **words), names,
-                            start, slopes,
+                made = ours(lambda own=own, words=words: getattr(pl, own)(0.02, weight_decay=0.1, **words),
+                            names, start, slopes,
                             [(["matrix"], {}), (["tall"], {"rate": 0.25}), (["bias"], {"weight_decay": 0.0})])
                 want = self.theirs(
                     lambda p, name=name, words=words:
