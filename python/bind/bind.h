@@ -11,6 +11,7 @@ void bind_graph(nb::module_& m);
 void bind_run(nb::module_& m, nb::class_<Graph>& graph);
 void bind_runner(nb::module_& m);
 void bind_watch(nb::module_& m);
+void bind_refusals(nb::module_& m); ///< the last one: of all functions
 void bind_control(nb::module_& m, nb::class_<Graph>& graph);
 void bind_custom(nb::module_& m);
 void bind_passes(nb::module_& m);

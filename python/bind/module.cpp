@@ -153,4 +153,5 @@ NB_MODULE(_core, m) {
   bind_train(m);
   bind_runner(m);
   bind_watch(m);
+  bind_refusals(m);
 }

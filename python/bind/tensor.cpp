@@ -214,7 +214,15 @@ void bind_data(nb::class_<Tensor>& tensor) {
       nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
       nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
               "luminal.typing.NumpyArray"));
-  tensor.attr("__array_ufunc__") = nb::none(); // array + tensor asks the tensor
+  tensor.def(
+      "__array_ufunc__",
+      [](nb::handle_t<Tensor> self, nb::handle ufunc, const char* method, const nb::args& inputs,
+         const nb::kwargs& options) {
+        return nb::module_::import_("luminal._numpy")
+            .attr("array_ufunc")(self, ufunc, method, *inputs, **options);
+      },
+      nb::sig("def __array_ufunc__(self, ufunc: typing.Any, method: str, *inputs: typing.Any, "
+              "**options: typing.Any) -> typing.Any"));
   tensor.def(
       "__dlpack__",
       [](nb::handle_t<Tensor> self, nb::handle stream, nb::handle max_version, nb::handle device,

@@ -15,10 +15,9 @@ def from_torch(
     strict: bool = False,
 ) -> "Imported":
     """A module of PyTorch as a Graph, through torch.export. example_inputs, dynamic_shapes, strict: as
-    torch.export takes
-    them. The graph has `inputs` and `outputs` by name, reads the module's parameters in place, and runs
-    on PyTorch's
-    tensors when it is called. Throws Error for operators that have no terms: all of them, with their lines.
+    torch.export takes them. The graph has `inputs` and `outputs` by name, reads the module's parameters
+    in place, and runs on PyTorch's tensors when it is called. Results that are no tensors (None, numbers,
+    sizes) are left out. Throws Error for operators that have no terms: all of them, with their lines.
     """
     try:
         import torch  # type: ignore[import-not-found, unused-ignore]  # noqa: F401

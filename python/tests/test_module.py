@@ -297,6 +297,32 @@ class Programs(unittest.TestCase):
             got, = run(pl.apply_operation("test_softsign2", [pl.tensor([1.0, -2])]))
         np.testing.assert_allclose(got, [1 / 3, -2 / 5], rtol=1e-6)
 
+    def test_functions_of_numpy(self):
+        with pl.Graph() as g:
+            x = pl.tensor([[1.0, 2], [3, 4]])
+            a = np.array([[1, 3], [0, 2]], np.float32)
+            made = {"add": (a + x, np.add(x, a)), "subtract": (a - x, np.subtract(a, x)),
+                    "matmul": (a @ x, np.matmul(a, x)), "true_divide": (np.float32(2) / x, np.divide(a, x)),
+                    "less": (a < x, np.less(x, a)), "power": (x**2, np.power(x, 2.0))}
+            for pair in made.values():
+                for y in pair:
+                    self.assertIsInstance(y.keep(), pl.Tensor)
+            g.execute()
+            values = np.array([[1, 2], [3, 4]], np.float32)
+            for name, want in {"add": (a + values, values + a), "subtract": (a - values, a - values),
+                               "matmul": (a @ values, a @ values), "true_divide": (2 / values, a / values),
+                               "less": (a < values, values < a), "power": (values**2, values**2)}.items():
+                for y, expected in zip(made[name], want):
+                    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+            for function, text in ((np.sin, r"\[numpy\] np.sin computes at once, and a Tensor is a term: "
+                                            r"write x.sin\(\); np.sin\(x.numpy\(\)\) takes values that are"),
+                                   (np.absolute, r"write x.abs\(\)"), (np.cbrt, r"is a term: np.cbrt\(x.numpy"),
+                                   (np.add.reduce, r"np.add.reduce\(x.numpy")):
+                with self.assertRaisesRegex(TypeError, text):
+                    function(x)
+            with self.assertRaisesRegex(TypeError, "np.add computes at once"):
+                a += x
+
     def test_custom_kernels(self):
         pl.register_host("test.scale", lambda a: a * np.float32(3))
         text = "kernel k(x: f32[4] in, y: f32[4] out)\n  for i in 0..4\n    y[i] = x[i] * 3.0\n"
@@ -443,6 +469,22 @@ class Mistakes(unittest.TestCase):
             self.refused("there is no mode 'slow'", lambda: g.compile(mode="slow"))
             self.refused("elements of 4 bits", lambda: pl.input((2,), "i4").__dlpack__())
             self.refused("there is no option speed; there are cache", lambda: g.compile(speed=1), TypeError)
+            self.refused(r"^\[sum\] there is no argument dim; it takes axis=, keepdims=$",
+                         lambda: x.sum(dim=1), TypeError)
+            self.refused(r"^\[sum\] axis is int \| Sequence\[int\] \| None, not str$", lambda: x.sum("a"),
+                         TypeError)
+            self.refused(r"^\[sum\] the argument axis is given twice$", lambda: x.sum(0, axis=1), TypeError)
+            self.refused(r"^\[softmax\] 3 arguments without a name, at most 1 is expected; it takes axis=$",
+                         lambda: x.softmax(1, 2, 3), TypeError)
+            self.refused(r"^\[matmul\] the argument other is missing; it takes other$", lambda: x.matmul(),
+                         TypeError)
+            self.refused(r"^\[pad\] there is no argument val; it takes axis, before, after, value=, or "
+                         r"padding, mode=, value=$", lambda: x.pad([(0, 1, 1)], val=3), TypeError)
+            self.refused(r"^\[tensor\] there is no argument typ; it takes data, dtype=, name=$",
+                         lambda: pl.tensor([1], typ="f32"), TypeError)
+            self.refused(r"^\[Graph\] device is str \| None, not int$", lambda: pl.Graph(3), TypeError)
+            self.refused(r"^\[sin\] there is no argument out; it takes none$", lambda: x.sin(out=x),
+                         TypeError)
             self.refused("threads takes a whole number", lambda: g.compile(threads="a"), TypeError)
             self.refused("sizes takes", lambda: g.compile(sizes={"n": "a"}), TypeError)
             self.refused("passes takes", lambda: g.compile(passes=3), TypeError)

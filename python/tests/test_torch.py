@@ -426,6 +426,24 @@ class Import(Case):
         for size in (1, 7, 100):
             x = torch.randn(size, 6)
             self.same(graph(x), model(x))
+
+        class Results(torch.nn.Module):  # an input, a parameter, one twice, of other types, and a size
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.randn(3))
+
+            def forward(self, x, rows):
+                y = x * 2
+                halves = {"half": y.half(), "size": rows.shape[0]}
+                return y, [x, y, (self.weight, y)], halves, None
+
+        module, rows = Results(), torch.zeros(3)
+        graph = luminal.from_torch(module, (x, rows), ({}, {0: torch.export.Dim.AUTO}))
+        self.assertEqual(list(graph.outputs), [f"output{i}" for i in range(6)])
+        self.assertEqual([value.name for value in graph.outputs.values()], list(graph.outputs))
+        for made, want in zip(graph(x, rows), (2 * x, x, 2 * x, module.weight, 2 * x, (2 * x).half())):
+            self.assertEqual(made.dtype, want.dtype)
+            self.same(made, want.detach())
         with self.assertRaisesRegex(
             luminal.Error, "these operators have no terms: aten.linalg_inv_ex.default at .*test_torch.py"
         ):

@@ -45,6 +45,17 @@ class Case(unittest.TestCase):
 
 
 class Guards(Case):
+    def test_ranges_whose_step_is_a_number_of_another_type(self):
+        def falling(x):  # the positions of XLNet
+            n = x.shape[0]
+            return x.sum() * torch.arange(n, -n, -1.0, dtype=torch.int64).float()
+
+        def halves(x):
+            return x + torch.arange(x.shape[0], x.shape[0] + 2.0, 0.5)[:, None]
+
+        self.check(falling, *((torch.randn(n, 1),) for n in (3, 5, 8)))
+        self.check(halves, *((torch.randn(n, 4, 1),) for n in (3, 5, 8)))
+
     def test_rows_of_a_picture_before_others(self):
         """The flattened rows of one picture are a part of more; its size is that of another input."""
 

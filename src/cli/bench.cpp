@@ -278,8 +278,16 @@ int bench(const BenchArguments& a) {
   const std::vector<int> threads = parse_threads(a.threads);
   if (is_onnx(a.model)) {
     if (threads.size() != 1) throw UsageError("--threads: one count at a time for an ONNX model");
-    return bench_onnx(
-        {a.model, a.inputs, a.sizes, threads[0], a.repeats, a.tune, a.json, a.no_cache, a.report});
+    return bench_onnx({.path = a.model,
+                       .inputs = a.inputs,
+                       .sizes = a.sizes,
+                       .threads = threads[0],
+                       .repeats = a.repeats,
+                       .tune = a.tune,
+                       .max_memory = a.max_memory.empty() ? 0 : parse_bytes(a.max_memory),
+                       .json = a.json,
+                       .no_cache = a.no_cache,
+                       .report = a.report});
   }
   const bool runs = a.repeats > 0 && a.prompt + a.generate > 0;
   const auto announce = [&](const ModelFile& file) {

@@ -494,7 +494,7 @@ void add_eval(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   verb->add_option("--output,-o", a->output,
                    "Write the results to this .safetensors, .npz (or .npy) file instead of showing them");
-  verb->add_option("--dim,-d", a->dims,
+  verb->add_option("--dim,-d,--size", a->dims,
                    "NAME=SIZE of a dimension that no input's shape tells; may be repeated")
       ->allow_extra_args(false);
   auto* interpret =

@@ -25,6 +25,7 @@ struct OnnxBench {
   std::vector<std::string> inputs, sizes;
   int threads = 0, repeats = 5;
   double tune = 0;
+  int64_t max_memory = 0; ///< bytes, 0: as much as there is
   bool json = false, no_cache = false, report = false;
 };
 /// Time of a run with inputs from files, or numbers between 0 and 1.

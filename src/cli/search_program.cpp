@@ -39,7 +39,7 @@ SearchedProgram search_graph(const GraphArguments& a, const SearchOptions& searc
   program.options.strict = strict;
   program.options.search = search;
   auto cache = compile::usual_tuning_cache(true);
-  program.graph().compile(program.options);
+  program.graph().compile(program.options, std::source_location()); // errors are about the file
   return {*program.graph().search_summary(), program.graph().report(), std::move(cache),
           export_plan(program.graph())};
 }

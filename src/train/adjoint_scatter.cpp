@@ -3,7 +3,7 @@
 // set: the last value written to an element has its gradient, those before it and the old value
 // have none. sum: everybody has it. max, min: shared evenly by the old value and all values that
 // equal the result, as PyTorch's scatter_reduce does. prod: the product of the others, by counting
-// zeros.
+// zeros; right to second order.
 #include "train/reverse.h"
 
 namespace luminal::train {
@@ -79,16 +79,27 @@ void Reverse::scatter_product(NodeId id, const ScatterAttr& attr, NodeId g) {
   const NodeId product = scattered(t_, attr, inputs, Op::mul, nonzero_base, nonzero_value);
   const NodeId zeros =
       scattered(t_, attr, inputs, Op::add, t_.b.cast(zero_base, type), t_.b.cast(zero_value, type));
-  // the product of all others: zeros among them, or the rest without one's own factor
-  const auto others = [&](NodeId zero, NodeId nonzero, NodeId all, NodeId count) {
-    const NodeId others_zero = t_.b.map(Op::sub, {count, t_.b.cast(zero, type)});
-    const NodeId none = t_.b.map(Op::eq, {others_zero, t_.zeros(t_.type(others_zero))});
-    return t_.masked(none, t_.b.map(Op::div, {all, nonzero}));
+  // The sum of those zeros is 0, its gradient is not: where one other factor is 0, the product of all
+  // others has a slope along that one.
+  const NodeId lone_base = t_.masked(zero_base, base), lone_value = t_.masked(zero_value, values);
+  const NodeId lone = scattered(t_, attr, inputs, Op::add, lone_base, lone_value);
+  struct Factor {
+    NodeId zero, nonzero, lone;
   };
-  if (active(base)) give(base, t_.mul(g, others(zero_base, nonzero_base, product, zeros)));
+  // the product of all others: the rest without one's own factor, or zeros among them
+  const auto others = [&](const Factor& own, NodeId all, NodeId count, NodeId lone_sum) {
+    const NodeId others_zero = t_.b.map(Op::sub, {count, t_.b.cast(own.zero, type)});
+    const NodeId none = t_.b.map(Op::eq, {others_zero, t_.zeros(t_.type(others_zero))});
+    const NodeId one = t_.b.map(Op::eq, {others_zero, t_.filled(t_.type(others_zero), 1)});
+    const NodeId rest = t_.b.map(Op::div, {all, own.nonzero});
+    const NodeId other_lone = t_.b.map(Op::sub, {lone_sum, own.lone});
+    return t_.select(none, rest, t_.masked(one, t_.mul(rest, other_lone)));
+  };
+  if (active(base)) give(base, t_.mul(g, others({zero_base, nonzero_base, lone_base}, product, zeros, lone)));
   if (!active(values)) return;
   const auto read = [&](NodeId from) { return read_places(t_, attr, inputs, from); };
-  give(values, t_.mul(read(g), others(zero_value, nonzero_value, read(product), read(zeros))));
+  give(values, t_.mul(read(g), others({zero_value, nonzero_value, lone_value}, read(product), read(zeros),
+                                      read(lone))));
 }
 
 void Reverse::sort(NodeId id, const SortAttr& attr, const Results& g) {

@@ -112,7 +112,6 @@ struct ExportCase {
     for (const auto& [name, value] : bindings.inputs)
       if (is_input(name)) options.shapes[name] = value.shape;
     for (const auto& [name, value] : bindings.symbols) {
-      options.dims[name] = {value, value};
       std::vector<std::byte> bytes(8);
       std::memcpy(bytes.data(), &value, 8);
       options.values[name] = {DType::i64, {}, bytes};

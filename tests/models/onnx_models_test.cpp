@@ -166,7 +166,7 @@ TEST(OnnxModelFiles, SileroVoiceActivity) {
 TEST(OnnxModelFiles, DtlnEqualsItsMeaning) {
   for (const char* name : {"audio/dtln_model_1.onnx", "audio/dtln_model_2.onnx"}) {
     LUMINAL_NEEDS_DATA(path, name);
-    OnnxModel model = load_onnx(path, {.dims = {{"N", {1, 1}}}});
+    OnnxModel model = load_onnx(path);
     uint32_t random = 7;
     for (const OnnxValue& input : model.inputs) {
       Floats values(size_t(input.tensor.element_count()));

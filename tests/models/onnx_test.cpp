@@ -69,6 +69,27 @@ TEST_F(OnnxModels, DimensionsWithNamesOfAnyKind) {
   }
 }
 
+TEST_F(OnnxModels, SizesOfDimensionsThatTheFileDoesNotHave) {
+  GraphText g;
+  g.nodes = {node("Squeeze", {"x", "axes"}, {"y"})};
+  g.initializers = {tensor("axes", i64, {1}, raw<int64_t>({1}))};
+  g.inputs = {value("x", f32, {"rows", "columns"}), value("z", f32, {"rows", 3})};
+  g.outputs = {value("y", f32, {"rows"})};
+  EXPECT_THAT(refusal(g, {.dims = {{"row", {1, 2}}}}),
+              HasSubstr("no input has a dimension 'row'; there is rows, columns"));
+  EXPECT_THAT(refusal(g, {.dims = {{"x.1", {1, 2}}}}), HasSubstr("no input has a dimension 'x.1'"));
+  // What a size may settle says so.
+  EXPECT_THAT(refusal(g),
+              HasSubstr("is not 1 (squeeze() drops those that are); columns, rows are open, a size "
+                        "may settle it (OnnxOptions::dims, --size)"));
+  EXPECT_THAT(refusal(g, {.dims = {{"columns", {2, 2}}, {"rows", {1, 1}}}}), Not(HasSubstr("open")));
+  OnnxModel m = load(g, {.dims = {{"columns", {1, 1}}}});
+  EXPECT_EQ(m.output("y").shape().size(), 1u);
+  g.inputs = {value("x", f32, {4, 1})};
+  EXPECT_THAT(refusal(g, {.dims = {{"rows", {1, 2}}}}),
+              HasSubstr("no input has a dimension 'rows'; the sizes of all inputs are fixed"));
+}
+
 TEST_F(OnnxModels, DimensionsThatOnlyOneSizeFits) {
   GraphText g; // all axes dynamic, as many exporters write them
   g.nodes = {node("MatMul", {"x", "w"}, {"p"}), node("Add", {"p", "z"}, {"s"}),
@@ -323,7 +344,7 @@ TEST_F(OnnxModels, ValuesThatShapesDependOnAreFixed) {
   EXPECT_THAT(
       refusal(g),
       HasSubstr("node 'y' (Reshape) needs the integers of 'shape' while the graph is made, and it depends on "
-                "shape: give the value (OnnxOptions::values)"));
+                "shape: give the value (OnnxOptions::values, --inputs)"));
   const std::vector<int64_t> shape{2, 2};
   const auto bytes = std::as_bytes(std::span(shape));
   OnnxModel m = load(g, {.values = {{"shape", {DType::i64, {2}, {bytes.begin(), bytes.end()}}}}});

@@ -250,6 +250,28 @@ TEST(Gradients, ProductsWithZerosInScatters) {
   p.check({x.scatter(0, at, zeroed, ScatterOp::mul)}, {.second = true});
 }
 
+/// x with zeros at these places, which move with x.
+Tensor with_zeros(Probe& p, Dims shape, const std::vector<int64_t>& places) {
+  const Tensor x = p.input(shape);
+  const HostTensor& values = p.bindings.inputs.at("x" + std::to_string(p.inputs.size() - 1));
+  std::vector<double> away(size_t(values.count()), 0.0);
+  for (const int64_t k : places) away[size_t(k)] = values.at(k);
+  return x - p.graph.constant(away, shape, DType::f64);
+}
+
+// The gradient along one factor is 0 where another one is, and its slope along that one is not.
+TEST(Gradients, SlopesOfProductsWithZeros) {
+  for (const std::vector<int64_t>& zeros :
+       {std::vector<int64_t>{0}, std::vector<int64_t>{0, 1}, std::vector<int64_t>{2, 4, 5}}) {
+    Probe p;
+    const Tensor x = with_zeros(p, {3}, {1}), v = with_zeros(p, {6}, zeros);
+    const Tensor at = p.integers({6}, {0, 0, 1, 2, 0, 2});
+    p.check({x.scatter(0, at, v, ScatterOp::mul)}, {.second = true});
+    Probe q;
+    q.check({with_zeros(q, {2, 3}, zeros).prod({1})}, {.second = true});
+  }
+}
+
 TEST(Gradients, Structure) {
   check_cases({
       {"loop",

@@ -140,6 +140,8 @@ class Maker:
         record = node_of(node)
         if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymBool)):
             return []
+        if record.op == "aten._assert_tensor_metadata.default":
+            return []  # types and devices, which the export has checked
         try:
             missing = [
                 x.name
@@ -162,8 +164,14 @@ class Maker:
                 raise pl.Error(
                     f"[from_torch] the module changes {spec.target}; a Graph is pure (module.eval() helps)"
                 )
-            if not isinstance(result, torch.fx.Node):
+            if not isinstance(result, torch.fx.Node) or not isinstance(result.meta["val"], torch.Tensor):
                 continue
             value = self.lowering.value_of(result.name)
+            while self.has_name(value):  # an input, or a result before: each result has a name of its own
+                value = value.unsqueeze(0).squeeze(0)
             value.name = name = f"output{len(self.graph.outputs)}" if len(node.args[0]) > 1 else "output"
             self.graph.outputs[name] = value.keep()
+
+    def has_name(self, value: pl.Tensor) -> bool:
+        info = pl.inspect(value)
+        return info.op in ("input", "weight") or info.name in self.graph.outputs

@@ -1,5 +1,7 @@
 // models/onnx/dimensions.cpp -- dynamic dimensions of a file: their names, and what nodes say of their
 // sizes. Files often name every extent, channels and features too, or one extent twice.
+#include "base/print.h"
+#include "base/text.h"
 #include "models/onnx/importer.h"
 #include "tensor/extents.h"
 #include "tensor/graph_state.h"
@@ -31,6 +33,37 @@ std::string symbol_name(const std::string& name) {
 std::string dimension_name(const ValueData& input, size_t axis) {
   const std::string name = axis < input.shape.size() ? input.shape[axis].name : "";
   return name.empty() ? fmt::format("{}.{}", input.name, axis) : name;
+}
+
+void Importer::check_dimensions() const {
+  std::vector<std::string> names;
+  for (const ValueData& input : file_.graph.inputs) {
+    const auto given = options_.shapes.find(input.name);
+    const size_t rank = input.has_shape                  ? input.shape.size()
+                        : given != options_.shapes.end() ? given->second.size()
+                                                         : 0;
+    for (size_t d = 0; d < rank; d++) {
+      const std::string name = dimension_name(input, d);
+      const bool open = !input.has_shape || !input.shape[d].value;
+      if (open && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  for (const auto& [name, range] : options_.dims)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw Error("onnx",
+                  fmt::format("{}: no input has a dimension '{}'; {}", file_.path, printable(name, 80),
+                              names.empty() ? "the sizes of all inputs are fixed"
+                                            : fmt::format("there is {}", printable(join(names), 400))),
+                  where_);
+}
+
+std::string Importer::open_dimensions() const {
+  std::vector<std::string> open;
+  for (const auto& [name, dim] : dims_)
+    if (!dim.is_constant()) open.push_back(printable(name, 80));
+  return open.empty() ? ""
+                      : fmt::format("; {} {} open, a size may settle it (OnnxOptions::dims, --size)",
+                                    join(open), open.size() == 1 ? "is" : "are");
 }
 
 Dim Importer::dimension(const std::string& name) {

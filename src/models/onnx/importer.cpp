@@ -294,7 +294,9 @@ void Importer::build_node(Scope& scope, const NodeData& data) {
       throw Solved{};
     }
     if (refused) throw;
-    throw Error("onnx", fmt::format("{}: {}: {}", file_.path, node.title(), inner_text(text)), where_);
+    throw Error("onnx",
+                fmt::format("{}: {}: {}{}", file_.path, node.title(), inner_text(text), open_dimensions()),
+                where_);
   }
 }
 
@@ -328,6 +330,7 @@ OnnxModel Importer::run() {
   Scope scope;
   scope.graph = &model_.graph;
   scope.opsets = file_.opsets;
+  check_dimensions();
   add_initializers(scope, file_.graph);
   add_inputs(scope);
   build_nodes(scope, file_.graph.nodes);

@@ -189,6 +189,8 @@ private:
   void check_operators() const;
   void add_inputs(Scope& scope);
   Dim dimension(const std::string& name);
+  void check_dimensions() const;       // those of the options are the file's
+  std::string open_dimensions() const; // behind the text of an error: their names
   bool solve(Expr a, Expr b);
   void build_node(Scope& scope, const NodeData& data);
   bool fold_node(Scope& scope, const NodeData& data, const Operator& row, int64_t opset);

@@ -57,7 +57,8 @@ namespace {
                                  printable(v.name, 80));
   text += names.empty() || v.carried
               ? std::string("it is only known while it runs")
-              : fmt::format("it depends on {}: give the value (OnnxOptions::values)", fmt::join(names, ", "));
+              : fmt::format("it depends on {}: give the value (OnnxOptions::values, --inputs)",
+                            fmt::join(names, ", "));
   throw NotKnown{text, v.depends, v.carried};
 }
 } // namespace

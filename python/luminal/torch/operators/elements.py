@@ -359,7 +359,11 @@ def arange(c: C, start: T, end: T = None, step: T = 1, **_: T) -> T:
     count = c.shape[0]
     if any(isinstance(number, float) for number in (start, end, step)):
         place = c.graph.arange(count, dtype="f64")  # PyTorch computes start + i * step in double
-        return place * float(step) + float(start)
+        first, stride = (
+            float(number) if isinstance(number, (int, float)) else c.tensor(number, "f64")
+            for number in (start, step)
+        )
+        return place * stride + first
     place = c.graph.arange(count)
     if not isinstance(step, int) or step != 1:
         place = place * c.tensor(step, "i64")
