@@ -165,6 +165,12 @@ class Guards(Case):
         sets = [(torch.randn(n, m), torch.randperm(n), torch.randn(n, m)) for n, m in ((9, 6), (7, 5))]
         self.check(places, *sets)
 
+    def test_scratch_without_a_largest_size(self):
+        """The sums are made in doubles: with five ranges their bytes fill more than 63 bits."""
+        told = self.check(lambda x: x.cumsum(-1), (torch.randn(2, 3, 4, 5, 7),), quiet=False)
+        self.assertIn("cumsum", told)
+        self.assertIn("has no largest size: every dimension needs a range", told)
+
     def test_windows(self):
         def windows(x):
             b, h, w, c = x.shape

@@ -27,6 +27,7 @@ constexpr int64_t fewest_elements = 1 << 13; // that are worth a second sum
 constexpr int64_t part_elements = 1 << 16;   // of a part, about
 constexpr int64_t most_parts = 64;
 constexpr int64_t longest_chain = 1 << 11, block_of_chain = 1 << 9; // additions one after the other
+constexpr int64_t long_axis = 1 << 16; // of no known length: with less its sums are left whole
 
 } // namespace
 
@@ -195,8 +196,11 @@ void DefaultScheduler::skip_hidden_tiles(StageId s) {
 void DefaultScheduler::blocked_sums(StageId s) {
   const Stage& st = stage(s);
   if (st.monoid || st.scan_axis || !has_fold(st) || nest(s).cascade != 0 || on_tiles(s)) return;
-  for (const Component& c : st.components)
-    if (c.kind == ComponentKind::fold && (c.op != Op::add || !is_float(c.dtype))) return;
+  if (std::ranges::none_of(st.components, [](const Component& c) { // others, such as counts, go with it
+        return c.kind == ComponentKind::fold && c.op == Op::add && is_float(c.dtype);
+      }))
+    return;
+  constexpr int64_t enough = int64_t{1} << 40;
   int64_t in_tile = 1, all = 1, block = 0;
   std::string block_loop, carried; // inside of the register tile; outside, with sums in memory
   bool inside = true;
@@ -207,14 +211,14 @@ void DefaultScheduler::blocked_sums(StageId s) {
     inside = inside && loop_reduces(s, l) &&
              std::ranges::none_of(nests_.stages, [&](const StageNest& n) { return n.at == l.name; });
     if (!loop_reduces(s, l)) continue;
-    if (!l.extent.is_constant()) return;
-    const int64_t n = l.extent.value();
-    all *= n;
+    const int64_t n = trips(l);
+    if (!l.extent.is_constant() && n < long_axis) return;
+    all = std::min(all * n, enough);
     if (!inside && carried.empty()) carried = l.name;
     if (!inside) continue;
     if (block_loop.empty() && in_tile * n > block_of_chain)
       block_loop = l.name, block = std::max<int64_t>(block_of_chain / in_tile, 2);
-    in_tile *= n;
+    in_tile = std::min(in_tile * n, enough);
   }
   if (all < longest_chain) return;
   if (!carried.empty() && in_tile > 1) add(DirectiveKind::blocked_sum, {st.name, carried}, {1});

@@ -188,6 +188,10 @@ Result<BuiltPlan> build(const Module& module, const Options& options, const std:
     return {};
   });
   if (!generated) return generated.failure();
+  for (const runtime::KernelCode& code : plan->kernels)
+    if (!code.shared_bytes.range().is_bounded() || !code.local_bytes.range().is_bounded())
+      return Failure{
+          fmt::format("scratch of kernel {} has no largest size: every dimension needs a range", code.name)};
   watch.lap("code");
   plan->devices = places_of(module, options);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));

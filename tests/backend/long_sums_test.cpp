@@ -138,6 +138,28 @@ TEST(LongSums, StayCloseToThoseOfDoubles) {
       EXPECT_LT(error(shape, f), 1.5e-6) << fmt::format("{}", fmt::join(shape, " x "));
   for (const Shape& shape : std::vector<Shape>{{1'000'003}, {3, 300'000}, {2, 40'000, 5}})
     EXPECT_LT(error(shape, [](const Tensor& x) { return (x * x).sum(); }), 1.5e-6) << shape[0];
+  // The mean is over those whose label counts, and their number is summed beside it.
+  EXPECT_LT(error({400'000, 2},
+                  [](const Tensor& x) {
+                    const Tensor first = x.slice(1, 0, 1), counts = first <= 3.9;
+                    const Tensor chosen = x.log_softmax(1).gather(1, (first > 3).cast(DType::i64));
+                    return select(counts, chosen, 0).sum() / counts.cast(DType::i64).sum().cast(x.dtype());
+                  }),
+            1.5e-6);
+}
+
+/// A dimension may be long: a sum over it through indices, element by element, is made in blocks.
+TEST(LongSums, OfUnknownLengthAreMadeInBlocks) {
+  for (const int64_t most : {1 << 12, 1 << 20}) {
+    Graph g;
+    const Dim n = g.dim("n", 1, most);
+    const Tensor x = g.tensor({n, 3}), at = g.tensor({n, 1}, DType::i64);
+    int blocks = 0;
+    each_kernel(written(g, x.gather(1, at).sum()), wide(), [&](const compile::PlannedKernel& kernel) {
+      blocks += kernel.schedule.find("blocked_sum") != std::string::npos;
+    });
+    EXPECT_EQ(blocks, most > 1 << 12);
+  }
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #pragma once
 #include "loop/loop_random.h"
 #include "support.h"
+#include "support/seeds.h"
 
 namespace luminal::test {
 
@@ -26,10 +27,12 @@ inline int64_t first_difference(const std::vector<float>& a, const std::vector<f
   return -1;
 }
 
-/// Seeds [first, first + count) on the widest instructions, every third one on the others too.
+/// Seeds [first, first + count), or those of the environment, on the widest instructions, every third one on
+/// the others too.
 inline void check_seeds(uint64_t first, uint64_t count) {
   const std::vector<codegen::CpuTarget> targets = instruction_sets();
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  const Seeds all = seeds(first, count);
+  for (uint64_t seed = all.first; seed < all.end(); ++seed) {
     kernel::RandomProgram random(seed, true);
     const kernel::Kernel kernel = random.kernel();
     ASSERT_THAT(kernel::verify(kernel), testing::IsEmpty()) << "seed " << seed << "\n" << to_string(kernel);

@@ -11,6 +11,7 @@
 #include "random_partitions.h"
 #include "random_regions.h"
 #include "rules/rule_book.h"
+#include "support/seeds.h"
 #include "tensor/effects.h"
 #include <csignal>
 #include <cstdlib>
@@ -217,12 +218,14 @@ struct Shared {
   char partitions[3000]; // of the failure
 };
 
-/// Runs f in a child; false where it was killed or ended otherwise than by itself.
+/// Runs f in a child that may take so many seconds of processor time; false where it was killed or ended
+/// otherwise than by itself. One that waits for ever is ended, too.
 template <class F> bool in_child(Shared* shared, int seconds, F f) {
   const pid_t child = fork();
   if (child == 0) {
     for (int number : {SIGSEGV, SIGFPE, SIGBUS, SIGILL, SIGABRT}) signal(number, SIG_DFL);
-    alarm(unsigned(seconds));
+    test::limit_processor_time(seconds);
+    alarm(unsigned(20 * seconds));
     f();
     _exit(0);
   }
@@ -320,19 +323,14 @@ inline const std::vector<std::string>& rule_names() {
   return all;
 }
 
-/// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable
-/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set.
-inline void check_random_plans(uint64_t first, uint64_t count, Trial trial = Trial::terms) {
+/// Seeds first_seed .. first_seed + usual_count - 1, or those of the environment. Even seeds are exact.
+inline void check_random_plans(uint64_t first_seed, uint64_t usual_count, Trial trial = Trial::terms) {
   const bool terms = trial <= Trial::regions;
   // which: of two sizes; exact: without rounding, where that can be had
   const auto draw = [&](uint64_t seed, int which, bool exact) {
     return terms ? module_of(seed, which, exact) : network_of(seed, which);
   };
-  if (const char* other = std::getenv("LUMINAL_RANDOM_SEEDS")) {
-    char* end = nullptr;
-    first = std::strtoull(other, &end, 10);
-    count = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1;
-  }
+  const auto [first, count, own] = test::seeds(first_seed, usual_count);
   set_print_sink([](std::string_view) {}); // what effects print is of no interest
   auto* shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -347,14 +345,15 @@ inline void check_random_plans(uint64_t first, uint64_t count, Trial trial = Tri
     return how;
   };
   int failures = 0;
-  const int most = std::getenv("LUMINAL_RANDOM_SEEDS") ? 1000 : 3;
+  const int most = own ? 1000 : 3;
   for (uint64_t seed = first; seed < first + count && failures < most; seed = shared->seed + 1) {
     shared->failed = false;
     shared->seed = seed;
     in_child(shared, 3000, [&] {
       for (; shared->seed < first + count; shared->seed++) {
         const uint64_t s = shared->seed;
-        alarm(120);
+        test::limit_processor_time(240); // of two threads
+        alarm(2400);
         const bool exact = s % 2 == 0;
         std::optional<std::string> text;
         for (int which : {0, 1}) {

@@ -228,6 +228,17 @@ TEST(KernelChoice, LaunchesRunOnAsManyWorkersAsTheScheduleSays) {
   EXPECT_THAT(compile(module, options).error(), HasSubstr("0 workers"));
 }
 
+/// Values of f32 have a largest size here, the scratch of doubles beside them does not.
+TEST(KernelChoice, ScratchHasALargestSize) {
+  std::string text;
+  for (const char* symbol : {"a", "b", "c", "d", "e"}) text += fmt::format("symbol {}: 2..4096\n", symbol);
+  text += "fn @main(%x: f32[a, b, c, d, e]) {\n  %w = cast f64 %x\n"
+          "  %s = scan [i: a, j: b, k: c, l: d, m: e] along m { sum %w[i, j, k, l, m] }\n"
+          "  %g = get %s, 0\n  %y = cast f32 %g\n  return y = %y\n}\n";
+  EXPECT_THAT(compile(parse_module(text), options_with(nullptr)).error(),
+              HasSubstr("scratch of kernel k0 has no largest size: every dimension needs a range"));
+}
+
 TEST(KernelChoice, WhatComesFromElsewhereIsCheckedFirst) {
   const ScratchFolder folder("choice");
   const Module module = parse_module(dense("m", "n", "k", ""));

@@ -8,6 +8,7 @@
 #include "device/cpu/cpu_device.h"
 #include "ir/interp.h"
 #include "runtime/context.h"
+#include "support/seeds.h"
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -205,13 +206,14 @@ inline RandomCase narrow_case(std::mt19937_64& random) {
           {}};
 }
 
-/// Seeds [first, first + count): every kernel of a plan has a random schedule; the plan equals the
-/// interpreter, and gives the same bits on one, two and four workers.
-inline void check_random_answers(uint64_t first, uint64_t count,
+/// Seeds [first, first + usual), or those of the environment: every kernel of a plan has a random schedule;
+/// the plan equals the interpreter, and gives the same bits on one, two and four workers.
+inline void check_random_answers(uint64_t first, uint64_t usual,
                                  RandomCase (*cases)(std::mt19937_64&) = random_case) {
   int64_t compared = 0, others = 0;
   ThreadPool one(1), two(2), four(4);
-  for (uint64_t seed = first; seed < first + count; seed++) {
+  const test::Seeds seeds = test::seeds(first, usual);
+  for (uint64_t seed = seeds.first; seed < seeds.end(); seed++) {
     std::mt19937_64 random(seed);
     const RandomCase made = cases(random);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text);
@@ -297,8 +299,8 @@ inline void check_random_answers(uint64_t first, uint64_t count,
       }
     }
   }
-  EXPECT_GT(compared, int64_t(count) * 20);
-  EXPECT_GT(others, int64_t(count) / 2);
+  EXPECT_GT(compared, int64_t(seeds.count) * 20);
+  EXPECT_GT(others, int64_t(seeds.count) / 2);
 }
 
 } // namespace luminal::testing_answers

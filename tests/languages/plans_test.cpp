@@ -6,8 +6,7 @@
 #include "device/known_devices.h"
 #include "device/opencl/opencl_device.h"
 #include "ir/random_module.h"
-#include <cstdio>
-#include <cstdlib>
+#include "support/seeds.h"
 #include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -69,15 +68,6 @@ private:
   std::shared_ptr<const runtime::Executable> executable_;
 };
 
-/// The seeds of this run: a slice, or what the environment asks for.
-std::pair<uint64_t, uint64_t> seeds(uint64_t first, uint64_t count) {
-  if (const char* own = std::getenv("LUMINAL_RANDOM_SEEDS")) {
-    unsigned long long a = 0, b = 0;
-    if (std::sscanf(own, "%llu:%llu", &a, &b) == 2) return {a, b};
-  }
-  return {first, count};
-}
-
 constexpr const char* product =
     "fn @main(%x: f32[m, 20], weight %w: f32[20, 30]) {\n"
     "  %a = view %x [i: m, j: 30, k: 20] -> [i, k]\n  %b = view %w [i: m, j: 30, k: 20] -> [k, j]\n"
@@ -85,7 +75,7 @@ constexpr const char* product =
     "  %y = tanh %c\n  return y = %y\n}\n";
 
 void random_modules(const std::string& device, uint64_t first_seed, uint64_t usual_count) {
-  const auto [first, count] = seeds(first_seed, usual_count);
+  const auto [first, count, own] = test::seeds(first_seed, usual_count);
   int64_t compared = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

@@ -6,6 +6,7 @@
 #include "ir/random_module.h"
 #include "ir/shrink.h"
 #include "rules/through_regions.h"
+#include "support/seeds.h"
 #include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -99,11 +100,12 @@ inline std::optional<std::string> wrong_round_trip(const Module& module, const B
   return {};
 }
 
-/// Random modules first .. first + count - 1; a failure is made small.
+/// Random modules first .. first + count - 1, or those of the environment; a failure is made small.
 inline void check_random_round_trips(uint64_t first, uint64_t count) {
+  const test::Seeds seeds = test::seeds(first, count);
   rules::RegionTerms terms;
   uint64_t refused = 0;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
     testing_ir::RandomModuleOptions options;
     options.nodes = 6 + int(seed % 20);
     const testing_ir::RandomModule g(seed, options);
@@ -125,7 +127,7 @@ inline void check_random_round_trips(uint64_t first, uint64_t count) {
       return;
     }
   }
-  EXPECT_LE(refused, count / 20) << "few modules have too many axes";
+  EXPECT_LE(refused, seeds.count / 20) << "few modules have too many axes";
 }
 
 inline size_t kernels(const Module& module) {

@@ -1,7 +1,9 @@
 // tests/train/random_gradients.h -- random functions of f64 tensors, and their gradients against
 // central differences.
 #pragma once
+#include "support/seeds.h"
 #include "train/gradient_support.h"
+#include <fmt/format.h>
 
 namespace luminal::testing_train {
 
@@ -73,6 +75,19 @@ inline int64_t check_random_function(uint64_t seed, bool second) {
   Probe::Options options{.tolerance = 2e-5, .most = 4, .second = second, .kinks = true};
   p.check({pool.back(), pool[pool.size() - 2]}, options);
   return p.compared;
+}
+
+/// Seeds [first, first + count), or those of the environment; every fifth one with gradients of its
+/// gradients.
+inline void check_random_functions(uint64_t first, uint64_t count) {
+  const test::Seeds seeds = test::seeds(first, count);
+  int64_t compared = 0;
+  for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    ASSERT_NO_THROW(compared += check_random_function(seed, seed % 5 == 0));
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(compared, int64_t(5 * seeds.count));
 }
 
 } // namespace luminal::testing_train
