@@ -28,8 +28,8 @@ public:
     int64_t fewest = 0; // rows_on_tiles()
   };
   std::optional<ForRows> many_rows(int64_t fewest);
-  /// Instead of `run`: products on tile registers (choose_units.cpp), for at least `fewest` rows of an axis of
-  /// no known extent. An empty axis: always.
+  /// Instead of `run`: products on tile registers (choose_units.cpp), for at least `fewest` rows of an axis
+  /// of no known extent. An empty axis: always.
   std::optional<ForRows> rows_on_tiles();
   /// Instead of `run`: for one row of the axis. Nothing where that is not another schedule.
   std::optional<ForRows> one_row();

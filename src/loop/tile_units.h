@@ -19,9 +19,9 @@ namespace luminal::kernel {
 ///       for w in begin..end, unrolled, vector     as above, all rows in the same accumulators
 ///       y[.. r ..] = ... acc[..]
 ///
-/// whose accumulators lie one row behind the other then. Of its words, blocks of as many as a tile has become unit statements; the
-/// rest stays with the lanes. The accumulators lie in local memory from where they are set up. Returns
-/// how many loops were found; other statements stay as they are.
+/// whose accumulators lie one row behind the other then. Of its words, blocks of as many as a tile has
+/// become unit statements; the rest stays with the lanes. The accumulators lie in local memory from where
+/// they are set up. Returns how many loops were found; other statements stay as they are.
 int use_tiles(Kernel& kernel, std::string_view name);
 
 } // namespace luminal::kernel
