@@ -165,6 +165,17 @@ class Guards(Case):
         sets = [(torch.randn(n, m), torch.randperm(n), torch.randn(n, m)) for n, m in ((9, 6), (7, 5))]
         self.check(places, *sets)
 
+    def test_weights_of_attention_that_a_mask_hides(self):
+        """They are zeros where the mask hides a whole tile of keys, too, and the gradients read them."""
+
+        def weights(rows, keys):
+            hidden = torch.triu(torch.ones(rows, keys, dtype=torch.bool), 1)
+            return lambda q, k: ((q @ k.mT) * 0.17).masked_fill(hidden, -torch.inf).softmax(-1)
+
+        for rows, keys in ((17, 64), (40, 64), (40, 200)):
+            with self.subTest(rows=rows, keys=keys):
+                self.check(weights(rows, keys), (torch.randn(2, 2, rows, 32), torch.randn(2, 2, keys, 32)))
+
     def test_scratch_without_a_largest_size(self):
         """The sums are made in doubles: with five ranges their bytes fill more than 63 bits."""
         told = self.check(lambda x: x.cumsum(-1), (torch.randn(2, 3, 4, 5, 7),), quiet=False)
