@@ -76,7 +76,7 @@ TEST_F(OnnxModels, SizesOfDimensionsThatTheFileDoesNotHave) {
   g.inputs = {value("x", f32, {"rows", "columns"}), value("z", f32, {"rows", 3})};
   g.outputs = {value("y", f32, {"rows"})};
   EXPECT_THAT(refusal(g, {.dims = {{"row", {1, 2}}}}),
-              HasSubstr("no input has a dimension 'row'; there is rows, columns"));
+              HasSubstr(": no input has a dimension 'row'; there is rows, columns"));
   EXPECT_THAT(refusal(g, {.dims = {{"x.1", {1, 2}}}}), HasSubstr("no input has a dimension 'x.1'"));
   // What a size may settle says so.
   EXPECT_THAT(refusal(g),
