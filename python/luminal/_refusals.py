@@ -60,7 +60,9 @@ def _taken(parameters: list[_Parameter]) -> str:
     return ", ".join(names) or "none"
 
 
-def _mistake(parameters: list[_Parameter], arguments: list, words: dict) -> tuple[int, str, str]:
+def _mistake(
+    parameters: list[_Parameter], arguments: list[object], words: dict[str, object]
+) -> tuple[int, str, str]:
     """How far the arguments fit, what is wrong then, and what the signature takes, where that helps."""
     unknown = [w for w in words if not any(p.name == w and not p.variadic for p in parameters)]
     if unknown and not any(p.variadic and p.type and p.name == "options" for p in parameters):
@@ -104,7 +106,7 @@ def _fits(kind: str, value: object) -> bool:
     return any(name in outer for name in (type(value).__name__, "Like", "object", "Any", "Callable"))
 
 
-def refusal(function: typing.Any, arguments: list, words: dict) -> str:
+def refusal(function: typing.Any, arguments: list[object], words: dict[str, object]) -> str:
     """The text of a TypeError for these arguments, which no signature of the function takes."""
     name = function.__name__
     found = []
