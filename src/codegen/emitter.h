@@ -67,7 +67,6 @@ private:
   llvm::BasicBlock* block(const char* name);
   void bind(Expr variable, Int value, int depth);
   void attributes(llvm::Function* function);
-
   LV* integer_mod(LV* length, int64_t divisor);
 
   // ---- emit_unit.cpp ----
@@ -82,13 +81,13 @@ private:
     Expr offset, rows; ///< of the first element, from row to row; in elements
     bool operator==(const TileAddress&) const = default;
   };
+  struct KeptTiles {
+    std::vector<TileAddress> tiles;
+    std::optional<Expr> rows; ///< of each; none: all
+  };
   void configure_tiles();
   void release_tiles();
   void tile_unit(const kernel::UnitCall& s, const kernel::Unit& unit);
-  struct KeptTiles {
-    std::vector<TileAddress> tiles;
-    std::optional<Expr> rows; // of each; none: all
-  };
   void set_tile_rows(std::optional<Expr> rows);
   TileAddress tile_address(const kernel::UnitCall& s, const kernel::Unit& unit, int operand);
   int tile_operand(const TileAddress& at, int operand);
@@ -242,7 +241,6 @@ private:
   IdVector<kernel::BufferId, LV*>
       on_lines_; // of each streaming buffer: does it begin on a cache line? Else null
   LV *worker_ = nullptr, *workers_ = nullptr, *barrier_context_ = nullptr, *barrier_ = nullptr;
-
   // registers: chunks of `width` elements, each one alloca that SROA turns into values
   struct RegisterBuffer {
     int64_t width = 0;
