@@ -159,15 +159,12 @@ Value* MathEmitter::exp2(Value* x, llvm::ArrayRef<double> coefficients) {
 }
 
 Value* MathEmitter::exp2(Value* x) {
-  const bool f64 = is_f64(x);
-  x = flush_underflow(x, f64 ? -1022 : -126, f64 ? -1080 : -152);
-  return exp2(x, f64 ? llvm::ArrayRef<double>(exp2_f64) : llvm::ArrayRef<double>(exp2_f32));
+  return exp2(x, is_f64(x) ? llvm::ArrayRef<double>(exp2_f64) : llvm::ArrayRef<double>(exp2_f32));
 }
 
 /// An exponent below `normal` gives less than a normal number: one of which the result is 0 takes its place,
 /// `least` at most. Processors take more than a hundred cycles for each subnormal number that they meet in a
-/// product. (The scale instruction takes two hundred for an
-/// underflow that is not far below.)
+/// product. (The scale instruction takes two hundred for an underflow that is not far below.)
 Value* MathEmitter::flush_underflow(Value* x, double normal, double least) {
   const double nothing = has_scale_instruction(x) ? (is_f64(x) ? -1e4 : -1e3) : least;
   return b_.CreateSelect(b_.CreateFCmpOLT(x, real(x, normal)), real(x, nothing), x);
@@ -195,7 +192,9 @@ Value* MathEmitter::expm1_unit(Value* t) {
 
 Value* MathEmitter::exp(Value* x) {
   const bool f64 = is_f64(x);
-  x = flush_underflow(x, f64 ? -708.3964185322641 : -87.33654022216797, f64 ? -750 : -105);
+  // What gives 0 is far below what gives less than normal: an underflow takes the scale instruction two
+  // hundred cycles, and all that a mask hides would be one. Subnormal results are kept: a logarithm may follow.
+  x = flush_underflow(x, f64 ? -750 : -105, f64 ? -750 : -105);
   // What is left of a huge x may be anything, but the polynomial stays positive there: scaled, it
   // is infinite.
   if (!has_scale_instruction(x)) x = at_most(x, f64 ? 711 : 90);

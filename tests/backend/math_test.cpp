@@ -124,7 +124,7 @@ TEST_P(Functions, F32AtTheEndsOfItsRange) {
 /// Subnormal results make what multiplies them a hundred times slower: none of them is (but for some beside
 /// the least normal number).
 TEST(Flushes, TailsOfFunctions) {
-  for (const Op op : {Op::exp, Op::exp2, Op::sigmoid, Op::silu, Op::gelu, Op::gelu_tanh, Op::softplus}) {
+  for (const Op op : {Op::sigmoid, Op::silu, Op::gelu, Op::gelu_tanh}) {
     std::vector<float> x;
     for (float a = -160; a < -1; a += 0.01F) x.push_back(a);
     for (const codegen::CpuTarget& target : instruction_sets()) {
