@@ -40,6 +40,7 @@ std::optional<DefaultScheduler::TilePanels> DefaultScheduler::tile_panels(StageI
     return varies(over_loops(nest(s), loads[i]->index), l.symbol);
   };
   TilePanels p;
+  p.open = st.components.size() == 1;
   size_t panel = 2; // which operand lies so
   for (const StageLoop& l : nest(s).loops) {
     const auto along = step_in(out.out, out.index, l);
@@ -89,7 +90,7 @@ void DefaultScheduler::panels_on_tiles(StageId s, const TilePanels& p, const Uni
   const auto [blocks_of_rows, of_rows] = split(s, p.rows, rows_of_block);
   const auto [tiles, row] = split(s, of_rows, rows_of_tiles * tile.m);
   std::vector<std::string> parts, words{p.words};
-  if (p.deep > words_of_block) {
+  if (p.deep > words_of_block && p.open) {
     const int64_t pieces = (p.deep + words_of_block - 1) / words_of_block;
     const auto [part, inside] = split(s, p.words, round_up((p.deep + pieces - 1) / pieces, tile.k));
     parts = {part}, words = {inside};

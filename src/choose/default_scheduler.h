@@ -276,6 +276,7 @@ private:
     std::string rows, panels, words, lanes;
     std::vector<std::string> single; // of one trip
     int64_t count = 0, deep = 0, most_rows = 0;
+    bool open = true; // nothing happens to the finished sums: they may go on in memory
   };
   std::optional<TilePanels> tile_panels(StageId s, const Unit& tile) const;
   void panels_on_tiles(StageId s, const TilePanels& p, const Unit& tile);

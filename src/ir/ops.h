@@ -9,8 +9,8 @@
 //   a == div(a, b) * b + rem(a, b) always. On floats div is IEEE division, rem(a, b) the exact
 //   floor modulo, rounded once (Python's %).
 // - Floats follow IEEE 754, round to nearest, ties to even. Every node rounds its result to its
-//   dtype once; subnormals are kept, but rows with `flushes` (exp, exp2, sigmoid, silu, softplus) may
-//   give 0 for results below the least normal number: products of such take processors long.
+//   dtype once; subnormals are kept, but rows with `flushes` (sigmoid, silu) may give 0 for results
+//   below the least normal number: products of such take processors long.
 //   f8e4m3 overflows to NaN, the other float types to infinity.
 // - NaN stays NaN: through arithmetic, min, max and every function. Comparisons with NaN are false,
 //   `ne` is true.
