@@ -193,7 +193,8 @@ Value* MathEmitter::expm1_unit(Value* t) {
 Value* MathEmitter::exp(Value* x) {
   const bool f64 = is_f64(x);
   // What gives 0 is far below what gives less than normal: an underflow takes the scale instruction two
-  // hundred cycles, and all that a mask hides would be one. Subnormal results are kept: a logarithm may follow.
+  // hundred cycles, and all that a mask hides would be one. Subnormal results are kept: a logarithm may
+  // follow.
   x = flush_underflow(x, f64 ? -750 : -105, f64 ? -750 : -105);
   // What is left of a huge x may be anything, but the polynomial stays positive there: scaled, it
   // is infinite.
