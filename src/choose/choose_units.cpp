@@ -339,7 +339,10 @@ bool DefaultScheduler::copied_words(const std::string& name, const std::string& 
 
 std::optional<DefaultScheduler::ForRows> DefaultScheduler::rows_on_tiles() {
   const auto dynamic = [](const ConeAxis& a) { return !a.extent.is_constant(); };
-  if (std::ranges::none_of(limits_.units, is_tile_unit) || std::ranges::none_of(original_.axes, dynamic))
+  const auto multiplied = [&](const std::string& unit) {
+    return is_tile_unit(unit) && contains(original_.values, find_unit(unit)->a.dtype, &ConeValue::dtype);
+  };
+  if (std::ranges::none_of(limits_.units, multiplied) || std::ranges::none_of(original_.axes, dynamic))
     return {};
   any_rows_ = true;
   Schedule schedule = run(Fallback::full);
