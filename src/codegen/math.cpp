@@ -162,14 +162,6 @@ Value* MathEmitter::exp2(Value* x) {
   return exp2(x, is_f64(x) ? llvm::ArrayRef<double>(exp2_f64) : llvm::ArrayRef<double>(exp2_f32));
 }
 
-/// An exponent below `normal` gives less than a normal number: one of which the result is 0 takes its place,
-/// `least` at most. Processors take more than a hundred cycles for each subnormal number that they meet in a
-/// product. (The scale instruction takes two hundred for an underflow that is not far below.)
-Value* MathEmitter::flush_underflow(Value* x, double normal, double least) {
-  const double nothing = has_scale_instruction(x) ? (is_f64(x) ? -1e4 : -1e3) : least;
-  return b_.CreateSelect(b_.CreateFCmpOLT(x, real(x, normal)), real(x, nothing), x);
-}
-
 /// x - n ln 2.
 Value* MathEmitter::reduce_exp(Value* x, Value* n) {
   bool f64 = is_f64(x);
@@ -191,11 +183,11 @@ Value* MathEmitter::expm1_unit(Value* t) {
 }
 
 Value* MathEmitter::exp(Value* x) {
-  const bool f64 = is_f64(x);
+  bool f64 = is_f64(x);
   // What gives 0 is far below what gives less than normal: an underflow takes the scale instruction two
-  // hundred cycles, and all that a mask hides would be one. Subnormal results are kept: a logarithm may
-  // follow.
-  x = flush_underflow(x, f64 ? -750 : -105, f64 ? -750 : -105);
+  // hundred cycles, and all that a mask hides would be one.
+  const double least = f64 ? -750 : -105, nothing = has_scale_instruction(x) ? (f64 ? -1e4 : -1e3) : least;
+  x = b_.CreateSelect(b_.CreateFCmpOLT(x, real(x, least)), real(x, nothing), x);
   // What is left of a huge x may be anything, but the polynomial stays positive there: scaled, it
   // is infinite.
   if (!has_scale_instruction(x)) x = at_most(x, f64 ? 711 : 90);
@@ -377,20 +369,17 @@ Value* MathEmitter::tanh(Value* x) {
 Value* MathEmitter::logistic(Value* x, bool times_x) {
   const bool f64 = is_f64(x), scales = has_scale_instruction(x);
   const double one_from = f64 ? 700 : 87, zero_from = f64 ? -760 : -112; // 1 (0) beyond
-  // Below, results are less than a normal number. (x e^x of silu is larger than e^x.)
-  const double normal = times_x ? (f64 ? -714.97 : -91.86) : (f64 ? -708.3964185322641 : -87.33654022216797);
-  Value *whole, *top = times_x ? x : real(x, 1), *a = x, *tiny = b_.CreateFCmpOLT(x, real(x, normal));
+  Value *whole, *top = times_x ? x : real(x, 1), *a = x;
   if (!scales) {
-    a = b_.CreateSelect(tiny, real(x, zero_from), x);
+    a = at_least(x, zero_from);
     if (times_x) top = a;
   }
   a = at_most(a, one_from);
-  Value *m = exponent(b_.CreateFMul(a, real(x, log2_e)), whole), *one = real(x, 1);
-  // There the polynomial of what is left grows with x, and the quotient is small.
-  if (scales) m = b_.CreateSelect(tiny, real(x, f64 ? -1e4 : -1e3), m);
+  Value* m = exponent(b_.CreateFMul(a, real(x, log2_e)), whole);
+  // Below, the polynomial of what is left grows with x, and the quotient is small or 0.
+  if (scales) m = at_least(m, std::floor(zero_from * log2_e));
   Value* unit = exp_unit(reduce_exp(b_.CreateFNeg(a), b_.CreateFNeg(m)));
-  Value* small = scales ? at_least(m, f64 ? -1022 : -126) : m; // nothing beside the unit
-  Value* q = b_.CreateFDiv(top, b_.CreateFAdd(scale_result(one, small, whole), unit));
+  Value* q = b_.CreateFDiv(top, b_.CreateFAdd(scale_result(real(x, 1), m, whole), unit));
   Value* r = scale_result(q, m, whole);
   if (scales || !times_x) return r; // -inf / inf is NaN
   return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(x, -HUGE_VAL)), real(x, NAN), r);
@@ -493,8 +482,7 @@ Value* MathEmitter::function(Op op, Value* x, Value* y) {
   case Op::gelu: {
     if (!is_f64(x)) { // the tail h = Phi(-|x|): x h for negative x, else x (1 - h)
       Value* a = abs(x);
-      Value* tail = fma(polynomial(a, normal_tail_f32), a, real(x, -1));
-      Value* h = exp2(flush_underflow(tail, -126, -152), exp2_short_f32);
+      Value* h = exp2(fma(polynomial(a, normal_tail_f32), a, real(x, -1)), exp2_short_f32);
       return b_.CreateFMul(x, b_.CreateSelect(b_.CreateFCmpUGE(x, zero), b_.CreateFSub(one, h), h));
     }
     Value* e = b_.CreateFAdd(one, erf(b_.CreateFMul(x, real(x, 0.70710678118654752440))));

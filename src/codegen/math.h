@@ -77,7 +77,6 @@ private:
   bool has_scale_instruction(LV* x);
   LV* scale_result(LV* r, LV* n, LV* whole);
   LV* exponent(LV* x, LV*& whole);
-  LV* flush_underflow(LV* x, double normal, double least);
   LV* reduce_exp(LV* x, LV* n);
   LV* exp_unit(LV* t);
   LV* expm1_unit(LV* t);

@@ -135,8 +135,6 @@ void BoundedDomain::apply(Op op, DType type, size_t n, Value* out, const Value* 
       // A quotient may be a product with the reciprocal, which rounds twice (rules/algebra.egg).
       const double ulp = op == Op::div ? 1.5 : r.ulp;
       out[k] = {value, rounded_error(type, value, spread, ulp, r.ulp_scale), 0};
-      const double normal = type == DType::f64 ? 0x1p-1022 : 0x1p-126;
-      if (r.flushes && std::fabs(value) - out[k].e < normal) out[k].e += normal;
     }
   }
 }

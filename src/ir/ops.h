@@ -9,8 +9,7 @@
 //   a == div(a, b) * b + rem(a, b) always. On floats div is IEEE division, rem(a, b) the exact
 //   floor modulo, rounded once (Python's %).
 // - Floats follow IEEE 754, round to nearest, ties to even. Every node rounds its result to its
-//   dtype once; subnormals are kept, but rows with `flushes` (sigmoid, silu) may give 0 for results
-//   below the least normal number: products of such take processors long.
+//   dtype once; subnormals are kept.
 //   f8e4m3 overflows to NaN, the other float types to infinity.
 // - NaN stays NaN: through arithmetic, min, max and every function. Comparisons with NaN are false,
 //   `ne` is true.
@@ -103,7 +102,6 @@ struct OpRow {
   /// Error of a direct evaluation, in units of the last place of max(|out|, ulp_scale): what code
   /// generation promises. 0.5: correctly rounded, 0: exact.
   double ulp = 0.5, ulp_scale = 0;
-  bool flushes = false; ///< a result below the least normal number (of f32 for narrower types) may be 0
   /// C-like text on floats and on integers; a dialect may override either. Integer arithmetic runs
   /// on unsigned numbers, where wrapping is not an undefined behaviour. The lum_* functions, and
   /// functions such as exp2 where a language lacks them, are the dialect's prelude, for each type.
