@@ -66,7 +66,7 @@ def _mistake(
     """How far the arguments fit, what is wrong then, and what the signature takes, where that helps."""
     unknown = [w for w in words if not any(p.name == w and not p.variadic for p in parameters)]
     if unknown and not any(p.variadic and p.type and p.name == "options" for p in parameters):
-        return 0, f"there is no argument {unknown[0]}", _taken(parameters)
+        return 0, f"{unknown[0]} is not an argument", _taken(parameters)
     positional = [p for p in parameters if not p.keyword_only]
     if len(arguments) > len(positional) and not any(p.variadic for p in positional):
         count = "is" if len(positional) == 1 else "are"

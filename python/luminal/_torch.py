@@ -16,7 +16,7 @@ def from_torch(
 ) -> "Imported":
     """A module of PyTorch as a Graph, through torch.export. example_inputs, dynamic_shapes, strict: as
     torch.export takes them. The graph has `inputs` and `outputs` by name, reads the module's parameters
-    in place, and runs on PyTorch's tensors when it is called. Results that are no tensors (None, numbers,
+    in place, and runs on PyTorch's tensors when it is called. Results that are not tensors (None, numbers,
     sizes) are left out. Throws Error for operators that have no terms: all of them, with their lines.
     """
     try:

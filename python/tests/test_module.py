@@ -443,7 +443,7 @@ class Mistakes(unittest.TestCase):
             self.refused("there is no mode 'slow'", lambda: g.compile(mode="slow"))
             self.refused("elements of 4 bits", lambda: pl.input((2,), "i4").__dlpack__())
             self.refused("there is no option speed; there are cache", lambda: g.compile(speed=1), TypeError)
-            self.refused(r"^\[sum\] there is no argument dim; it takes axis=, keepdims=$",
+            self.refused(r"^\[sum\] dim is not an argument; it takes axis=, keepdims=$",
                          lambda: x.sum(dim=1), TypeError)
             self.refused(r"^\[sum\] axis is int \| Sequence\[int\] \| None, not str$", lambda: x.sum("a"),
                          TypeError)
@@ -452,12 +452,12 @@ class Mistakes(unittest.TestCase):
                          lambda: x.softmax(1, 2, 3), TypeError)
             self.refused(r"^\[matmul\] the argument other is missing; it takes other$", lambda: x.matmul(),
                          TypeError)
-            self.refused(r"^\[pad\] there is no argument val; it takes axis, before, after, value=, or "
+            self.refused(r"^\[pad\] val is not an argument; it takes axis, before, after, value=, or "
                          r"padding, mode=, value=$", lambda: x.pad([(0, 1, 1)], val=3), TypeError)
-            self.refused(r"^\[tensor\] there is no argument typ; it takes data, dtype=, name=$",
+            self.refused(r"^\[tensor\] typ is not an argument; it takes data, dtype=, name=$",
                          lambda: pl.tensor([1], typ="f32"), TypeError)
             self.refused(r"^\[Graph\] device is str \| None, not int$", lambda: pl.Graph(3), TypeError)
-            self.refused(r"^\[sin\] there is no argument out; it takes none$", lambda: x.sin(out=x),
+            self.refused(r"^\[sin\] out is not an argument; it takes none$", lambda: x.sin(out=x),
                          TypeError)
             self.refused("threads takes a whole number", lambda: g.compile(threads="a"), TypeError)
             self.refused("sizes takes", lambda: g.compile(sizes={"n": "a"}), TypeError)

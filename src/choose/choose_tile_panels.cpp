@@ -103,7 +103,7 @@ void DefaultScheduler::panels_on_tiles(StageId s, const TilePanels& p, const Uni
   done_ = s;
 }
 
-/// The unit, for products that lie so; their loops follow in tile_panels_of().
+/// The unit, for products that lie so; panels_on_tiles() makes their loops.
 bool DefaultScheduler::panels_in_tiles(const std::string& name, const std::string& unit) {
   Attempt attempt = begin();
   if (!try_add(DirectiveKind::unit, {name, unit})) return false;

@@ -1,5 +1,5 @@
 // choose/choose_transposed.cpp -- when panels pay for their copy; the default schedule of products over
-// several summed axes where rows of both operands run along the sum: gradients of a convolution's weights.
+// several summed axes where both operands are contiguous along the sum: gradients of a convolution's weights.
 #include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"

@@ -358,9 +358,10 @@ Schedule DefaultScheduler::run(Fallback fallback) {
     const std::vector<std::string> shared = block != block_loops_.end()   ? block->second
                                             : piece != piece_loops_.end() ? piece->second
                                                                           : common;
-    if (const auto unit = panel_units_.find(stage(s).name); unit != panel_units_.end()) {
-      const Unit tile = *find_unit(unit->second);
-      panels_on_tiles(s, *tile_panels(s, tile), tile);
+    const auto unit = panel_units_.find(stage(s).name);
+    const std::optional<Unit> tile = unit == panel_units_.end() ? std::nullopt : find_unit(unit->second);
+    if (const auto panels = tile ? tile_panels(s, *tile) : std::nullopt) { // (others may share its nest)
+      panels_on_tiles(s, *panels, *tile);
       continue;
     }
     const bool words = copies_words(s); // put together in the loops of the product

@@ -12,7 +12,7 @@ namespace luminal::kernel {
 ///         vector l in 0..16
 ///           acc[.. r .. + l] = LANE_UNIT(acc[.. r .. + l], a[.. r .. + w], b[.. w .. + l])
 ///
-/// with `acc` in registers; or, where rows are summed up one after the other (most of 64),
+/// with `acc` in registers; or, where rows are summed up one after the other (64 at most),
 ///
 ///     for r in 0..rows
 ///       acc[..] = ...

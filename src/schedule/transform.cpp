@@ -262,6 +262,7 @@ void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
     const ConeAxis &old = nests.cone.axes[from[i]], &axis = nests.cone.axes[to[i]];
     if (!folds_away(second, from[i]) || !folds_away(first, to[i]) || !proves_equal(old.extent, axis.extent))
       return;
+    if (!old.symbol.is_symbol()) continue; // one element: words that were the whole axis
     for (auto& hole : nests.cone.holes)
       for (Expr e : index_exprs(hole.value))
         if (depends_on(e, old.symbol)) return;

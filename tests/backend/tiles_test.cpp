@@ -68,6 +68,22 @@ std::string term_of_panels(const std::string& rows, int64_t panels, int64_t word
                      maps ? "  %h = abs %g\n  %y = add %h, %g\n" : "  %y = abs %g\n", fmt::arg("axes", axes));
 }
 
+/// Two such products that one map reads.
+std::string term_of_gate(const std::string& rows, int64_t panels, int64_t words) {
+  const std::string axes = fmt::format("[m: {}, j: {}, w: {}, l: 16, p: 2]", rows, panels, words);
+  std::string text =
+      fmt::format("{0}fn @gate(%A: bf16[{1}, {2}], %B: bf16[{3}, {4}, 16, 2], "
+                  "%C: bf16[{3}, {4}, 16, 2]) {{\n  %a = view %A {5} -> [m, 2*w + p]\n  %c = cast f32 %a\n",
+                  rows == "rows" ? "symbol rows: 1..4096\n" : "", rows, 2 * words, panels, words, axes);
+  for (const char* side : {"B", "C"})
+    text +=
+        fmt::format("  %v{0} = view %{0} {1} -> [j, w, l, p]\n  %d{0} = cast f32 %v{0}\n"
+                    "  %p{0} = mul %c, %d{0}\n"
+                    "  %f{0} = fold {1} over [w, p] {{ sum %p{0}[m, j, w, l, p] }}\n  %g{0} = get %f{0}, 0\n",
+                    side, axes);
+  return text + "  %h = abs %gB\n  %y = mul %h, %gC\n  return y = %y\n}\n";
+}
+
 /// A convolution of an image with its channels innermost, 3 x 3.
 std::string term_of_image(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t out) {
   const std::string axes =
@@ -215,6 +231,8 @@ TEST(TilesOfProducts, RowsOfNoKnownNumberTakeThem) {
   for (const int64_t rows : {8, 24, 67})
     check(term_of_panels(std::to_string(rows), in(2, 6), in(16, 60), true), true, uint64_t(rows));
   check(term_of_panels("7", 4, 32, false), false, 1);
+  check(term_of_gate("rows", 3, 40), {}, 1, 40);
+  check(term_of_gate("40", 3, 40), {}, 2);
   check(term_of_panels("rows", 4, 15, false), false, 1, 40);
 }
 
