@@ -160,7 +160,18 @@ int64_t find_blocks(Expr e, Expr symbol, std::set<int64_t>& out) {
 
 std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol) {
   std::set<int64_t> out;
-  for (Expr e : index_exprs(stage)) find_blocks(e, axis_symbol, out);
+  // Where an element lies: [k // 28, k % 28] of rows of 28 is k.
+  const auto offset = [&](const FormulaRef& f) -> FormulaRef {
+    const FormulaLoad* load = load_of(*f);
+    if (!load) return f;
+    return formula_load(load->value, f->dtype, {layout_offset(cone.values[load->value], load->index)},
+                        load->guard);
+  };
+  Stage flat = stage;
+  rewrite_stage(flat, FormulaRewriter(offset));
+  for (Component& c : flat.components)
+    if (c.out) c.index = {layout_offset(cone.values[c.out], c.index)};
+  for (Expr e : index_exprs(flat)) find_blocks(e, axis_symbol, out);
   for (HoleId h : holes_of(cone, stage))
     for (Expr e : index_exprs(cone.holes[h].value)) find_blocks(e, axis_symbol, out);
   return {out.begin(), out.end()};

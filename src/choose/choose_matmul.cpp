@@ -385,6 +385,15 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
   b.block = ask(s, "block", usual_block, blocks);
 }
 
+/// The outermost axis of the stage that moves with the loop.
+std::string DefaultScheduler::axis_in_loop(StageId s, const std::string& loop) const {
+  const StageLoop& l = *nest(s).find(loop);
+  const auto& axes = stage(s).axes;
+  return axis_at(*std::ranges::find_if(
+                     axes, [&](AxisId a) { return depends_on_loop(nest(s), axis_at(a).symbol, l); }))
+      .name;
+}
+
 /// Splits the loops of the product, and of the copy, which stands before it from here on.
 DefaultScheduler::ProductLoops DefaultScheduler::split_product(StageId& s, Product& p,
                                                                const ProductBlocks& b) {
@@ -395,7 +404,10 @@ DefaultScheduler::ProductLoops DefaultScheduler::split_product(StageId& s, Produ
     l.copy = stage(s - 1).name;
   } else if (b.pack) {
     l.copy = fresh(value + ".panels");
-    add(DirectiveKind::stage, {value, l.copy});
+    if (p.value == p.other) // (a copy of the value would serve both factors)
+      add(DirectiveKind::operand, {name, axis_in_loop(s, p.m), l.copy});
+    else
+      add(DirectiveKind::stage, {value, l.copy});
     s++;
   }
   const auto split_all = [&](const std::string& loop, const std::string& o, const std::string& i, int64_t f) {

@@ -12,7 +12,10 @@ namespace luminal::kernel {
 bool DefaultScheduler::choose_lanes(StageId s, const std::vector<std::string>& common, StageLoops& l) {
   split_blocks(s, common);
   if (blocks_in_lanes(s, common)) return false;
-  if (common.empty() || stage(s).segment_group > 0) merge_neighbours(s, common);
+  Attempt merged = begin();
+  const size_t loops = nest(s).loops.size();
+  merge_neighbours(s, common);
+  if (!common.empty() && nest(s).loops.size() == loops) undo(std::move(merged));
   l.lanes = vector_loop(s, common);
   if (!l.lanes && (deinterleaved(s, common) || few_rows_transposed(s, common) || transposed(s, common) ||
                    uneven_blocks(s, common)))

@@ -272,6 +272,7 @@ private:
     bool words_follow = false; // those of the copy are contiguous along the sum
   };
   void merge_rows(StageId s);
+  std::string axis_in_loop(StageId s, const std::string& loop) const;
   struct TilePanels { // loops; of `count` panels, of words of the sum, of at most so many rows
     std::string rows, panels, words, lanes;
     std::vector<std::string> single; // of one trip

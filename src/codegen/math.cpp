@@ -116,30 +116,60 @@ bool MathEmitter::has_scale_instruction(Value* x) {
   return target_.scalef && v && v->getNumElements() * v->getElementType()->getScalarSizeInBits() % 512 == 0;
 }
 
+// An operation on vectors of 512 bits, vector by vector where the arguments are wider.
+Value* MathEmitter::by_vectors(llvm::ArrayRef<Value*> args,
+                               const std::function<Value*(llvm::ArrayRef<Value*>)>& op) {
+  const unsigned width = llvm::cast<llvm::FixedVectorType>(args[0]->getType())->getNumElements();
+  if (width <= (is_f64(args[0]) ? 8U : 16U)) return op(args);
+  llvm::SmallVector<int, 64> numbers(width);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const llvm::ArrayRef<int> all(numbers);
+  const auto part = [&](llvm::ArrayRef<int> which) {
+    llvm::SmallVector<Value*, 2> own;
+    for (Value* v : args) own.push_back(b_.CreateShuffleVector(v, which));
+    return by_vectors(own, op);
+  };
+  Value* first = part(all.take_front(width / 2));
+  return b_.CreateShuffleVector(first, part(all.drop_front(width / 2)), all);
+}
+
+/// An instruction of AVX-512 with a mask of all lanes but those of `keep`, which are the lanes of `kept`.
+Value* MathEmitter::masked(const char* name, llvm::Type* result, llvm::SmallVector<Value*, 4> args,
+                           Value* kept, Value* lanes) {
+  args.append({kept, lanes, b_.getInt32(4)}); // rounds as everything does
+  llvm::SmallVector<llvm::Type*, 5> types;
+  for (const Value* v : args) types.push_back(v->getType());
+  llvm::Module* module = b_.GetInsertBlock()->getModule();
+  return b_.CreateCall(module->getOrInsertFunction(name, llvm::FunctionType::get(result, types, false)),
+                       args);
+}
+
 // r * 2^n for r in [1/2, 2); n as a number and as an integer.
 Value* MathEmitter::scale_result(Value* r, Value* n, Value* whole) {
   if (!has_scale_instruction(r)) return scale_unit(r, whole);
-  bool f64 = is_f64(r);
-  const unsigned lanes = f64 ? 8 : 16;
-  auto* wide = llvm::cast<llvm::FixedVectorType>(r->getType());
-  if (wide->getNumElements() > lanes) { // several vectors beside each other
-    const unsigned half = wide->getNumElements() / 2;
-    llvm::SmallVector<int, 64> numbers(2 * half);
-    std::iota(numbers.begin(), numbers.end(), 0);
-    const llvm::ArrayRef<int> all(numbers), low = all.take_front(half), high = all.drop_front(half);
-    const auto part = [&](llvm::ArrayRef<int> which) {
-      return scale_result(b_.CreateShuffleVector(r, which), b_.CreateShuffleVector(n, which), nullptr);
-    };
-    Value* first = part(low);
-    return b_.CreateShuffleVector(first, part(high), all);
-  }
-  llvm::Type* mask = f64 ? b_.getInt8Ty() : b_.getInt16Ty();
-  llvm::Module* module = b_.GetInsertBlock()->getModule();
-  auto callee = module->getOrInsertFunction(
-      f64 ? "llvm.x86.avx512.mask.scalef.pd.512" : "llvm.x86.avx512.mask.scalef.ps.512",
-      llvm::FunctionType::get(r->getType(), {r->getType(), r->getType(), r->getType(), mask, b_.getInt32Ty()},
-                              false));
-  return b_.CreateCall(callee, {r, n, r, int_constant(mask, -1), b_.getInt32(4)});
+  return by_vectors({r, n}, [&](llvm::ArrayRef<Value*> v) {
+    const bool f64 = is_f64(v[0]);
+    return masked(f64 ? "llvm.x86.avx512.mask.scalef.pd.512" : "llvm.x86.avx512.mask.scalef.ps.512",
+                  v[0]->getType(), {v[0], v[1]}, v[0],
+                  int_constant(f64 ? b_.getInt8Ty() : b_.getInt16Ty(), -1));
+  });
+}
+
+/// The same for r > 0 and an n that is not far below the least exponent. The scale instruction takes two
+/// hundred cycles for a subnormal result: its bits are r * 2^(n + 149) as an integer, which takes three
+/// instructions.
+Value* MathEmitter::scale_positive(Value* r, Value* n, Value* whole) {
+  if (!has_scale_instruction(r)) return scale_unit(r, whole);
+  return by_vectors({r, n}, [&](llvm::ArrayRef<Value*> v) {
+    const bool f64 = is_f64(v[0]);
+    Value* low = b_.CreateFCmpOLT(v[1], real(v[1], f64 ? -1021 : -125));
+    Value* lifted = b_.CreateSelect(low, b_.CreateFAdd(v[1], real(v[1], f64 ? 1074 : 149)), v[1]);
+    Value* m = scale_result(v[0], lifted, nullptr);
+    Value* lanes = b_.CreateBitCast(low, f64 ? b_.getInt8Ty() : b_.getInt16Ty());
+    return number(masked(f64 ? "llvm.x86.avx512.mask.cvtpd2qq.512" : "llvm.x86.avx512.mask.cvtps2dq.512",
+                         bits(m)->getType(), {m}, bits(m), lanes),
+                  m->getType());
+  });
 }
 
 /// The nearest integer, as scale_result takes it.
@@ -149,13 +179,14 @@ Value* MathEmitter::exponent(Value* x, Value*& whole) {
   return unary(Intrinsic::roundeven, x);
 }
 
-/// The scale instruction needs no clamp: it makes 0 or infinity of an exponent of any size. At an
+/// The scale instruction needs no clamp above: it makes infinity of an exponent of any size. At an
 /// infinite x the polynomial is NaN, but there the instruction goes by the exponent alone.
 Value* MathEmitter::exp2(Value* x, llvm::ArrayRef<double> coefficients) {
   bool f64 = is_f64(x);
-  if (!has_scale_instruction(x)) x = clamp(x, f64 ? -1080 : -152, f64 ? 1025 : 129);
+  x = at_least(x, f64 ? -1080 : -152);
+  if (!has_scale_instruction(x)) x = at_most(x, f64 ? 1025 : 129);
   Value *whole, *n = exponent(x, whole), *t = b_.CreateFSub(x, n);
-  return scale_result(fma(polynomial(t, coefficients), t, real(x, 1)), n, whole);
+  return scale_positive(fma(polynomial(t, coefficients), t, real(x, 1)), n, whole);
 }
 
 Value* MathEmitter::exp2(Value* x) {
@@ -184,15 +215,12 @@ Value* MathEmitter::expm1_unit(Value* t) {
 
 Value* MathEmitter::exp(Value* x) {
   bool f64 = is_f64(x);
-  // What gives 0 is far below what gives less than normal: an underflow takes the scale instruction two
-  // hundred cycles, and all that a mask hides would be one.
-  const double least = f64 ? -750 : -105, nothing = has_scale_instruction(x) ? (f64 ? -1e4 : -1e3) : least;
-  x = b_.CreateSelect(b_.CreateFCmpOLT(x, real(x, least)), real(x, nothing), x);
+  x = at_least(x, f64 ? -750 : -105);
   // What is left of a huge x may be anything, but the polynomial stays positive there: scaled, it
   // is infinite.
   if (!has_scale_instruction(x)) x = at_most(x, f64 ? 711 : 90);
   Value *whole, *n = exponent(b_.CreateFMul(x, real(x, log2_e)), whole);
-  return scale_result(exp_unit(reduce_exp(x, n)), n, whole);
+  return scale_positive(exp_unit(reduce_exp(x, n)), n, whole);
 }
 
 Value* MathEmitter::expm1(Value* x) {

@@ -9,6 +9,7 @@
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 #include <cmath>
+#include <functional>
 
 namespace luminal::codegen {
 
@@ -75,7 +76,10 @@ private:
   LV* rounded_integer(LV* x);
   LV* small_integer(LV* whole, llvm::Type* type);
   bool has_scale_instruction(LV* x);
+  LV* by_vectors(llvm::ArrayRef<LV*> args, const std::function<LV*(llvm::ArrayRef<LV*>)>& op);
+  LV* masked(const char* name, llvm::Type* result, llvm::SmallVector<LV*, 4> args, LV* kept, LV* lanes);
   LV* scale_result(LV* r, LV* n, LV* whole);
+  LV* scale_positive(LV* r, LV* n, LV* whole);
   LV* exponent(LV* x, LV*& whole);
   LV* reduce_exp(LV* x, LV* n);
   LV* exp_unit(LV* t);

@@ -20,6 +20,7 @@ static constexpr FunctionPass of_functions[] = {
     {"load",      "what depends on weights alone is computed once, at load",            split_load},
     {"fuse",      "which values of a step are stored, and which one kernel computes",   partition_step},
     {"layouts",   "constants and copies lie in the order in which their kernels read",  lay_out_constants},
+    {"factors",   "stored factors of sums hold zeros for subnormal numbers",            zero_small_factors},
     {"checks",    "accesses that no proof covers are checked by steps of the plan",     check_accesses},
     {"partition", "the same as `fuse` for load steps and for functions that steps run", partition_rest},
     {"cones",     "each kernel as stages over named axes",                              build_cones},

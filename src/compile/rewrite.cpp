@@ -97,7 +97,8 @@ bool holds(const Function& function, NodeKind kind) {
 
 } // namespace
 
-Function rebuild(const Module& module, const Function& function, const Replace& replace) {
+Function rebuild(const Module& module, const Function& function, const Replace& replace,
+                 IdVector<NodeId, NodeId>* made) {
   FunctionBuilder builder(function.name, &module);
   FunctionCopier copier(builder, function, add_inputs(builder, function));
   while (copier.next()) {
@@ -107,6 +108,7 @@ Function rebuild(const Module& module, const Function& function, const Replace& 
     else
       copier.copy();
   }
+  if (made) *made = copier.copies();
   return finished(builder, function, copier);
 }
 

@@ -12,8 +12,9 @@ namespace luminal::compile {
 using Replace = std::function<bool(FunctionBuilder& target, NodeId id, const IdVector<NodeId, NodeId>& copies,
                                    std::vector<NodeId>& values)>;
 
-/// Copies a function node by node.
-Function rebuild(const Module& module, const Function& function, const Replace& replace);
+/// Copies a function node by node. `made`: what stands for each node that its results need.
+Function rebuild(const Module& module, const Function& function, const Replace& replace,
+                 IdVector<NodeId, NodeId>* made = nullptr);
 
 /// Copies the nodes of `source` that its results need into `target`; params[i] stands for the i-th
 /// parameter. Returns the copies of the results.

@@ -398,16 +398,14 @@ void ConeBuilder::finish() {
     cone_.stages.push_back(std::move(stage));
   }
   for (ConeHole& hole : cone_.holes) hole.value = rewriter(hole.value);
+  share_digits();
   // Dimension symbols: what is left when axes and holes are taken away.
   std::vector<Expr> exprs;
-  for (auto& stage : cone_.stages) {
-    auto part = index_exprs(stage);
+  const auto add = [&](const std::vector<Expr>& part) {
     exprs.insert(exprs.end(), part.begin(), part.end());
-  }
-  for (auto& hole : cone_.holes) {
-    auto part = index_exprs(hole.value);
-    exprs.insert(exprs.end(), part.begin(), part.end());
-  }
+  };
+  for (auto& stage : cone_.stages) add(index_exprs(stage));
+  for (auto& hole : cone_.holes) add(index_exprs(hole.value));
   for (auto& axis : cone_.axes) exprs.push_back(axis.extent);
   for (auto& value : cone_.values) exprs.insert(exprs.end(), value.shape.begin(), value.shape.end());
   std::set<Expr, ExprLess> own;

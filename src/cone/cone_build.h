@@ -102,6 +102,7 @@ private:
   bool is_root(NodeId node) const;
   std::optional<NodeId> get_of(NodeId tuple, int result) const; // the node that reads a component
   void finish();
+  void share_digits();
   [[noreturn]] void fail(NodeId node, const std::string& why) const;
 
   const Function& function_;

@@ -152,6 +152,12 @@ FormulaRef formula_of(const Scalar& program, const std::vector<FormulaRef>& leav
   return formula_cast(dtype, made.back());
 }
 
+FormulaRef zero_where_subnormal(const FormulaRef& x) {
+  const FormulaRef small =
+      formula_op(Op::lt, {formula_op(Op::abs, {x}), formula_constant(DType::f32, 0x1p-126)});
+  return formula_op(Op::select, {small, formula_constant(DType::f32, 0), x});
+}
+
 bool is_constant(const FormulaRef& formula, double value) {
   const auto* constant = formula->as<FormulaConstant>();
   return constant && constant->value == value;

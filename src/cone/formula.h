@@ -20,6 +20,8 @@ FormulaRef formula_user_op(const std::string& name, DType dtype, std::vector<For
 FormulaRef formula_cast(DType to, FormulaRef x); ///< x itself where the type is `to`
 FormulaRef formula_bitcast(DType to, FormulaRef x);
 FormulaRef formula_component(int component, DType dtype);
+/// x, an f32, or 0 where it is subnormal: a factor of a sum (ir/ops.h).
+FormulaRef zero_where_subnormal(const FormulaRef& x);
 /// The program with the leaves replaced.
 FormulaRef formula_of(const Scalar& program, const std::vector<FormulaRef>& leaves, DType dtype);
 

@@ -135,6 +135,8 @@ void BoundedDomain::apply(Op op, DType type, size_t n, Value* out, const Value* 
       // A quotient may be a product with the reciprocal, which rounds twice (rules/algebra.egg).
       const double ulp = op == Op::div ? 1.5 : r.ulp;
       out[k] = {value, rounded_error(type, value, spread, ulp, r.ulp_scale), 0};
+      if (op == Op::mul && type == DType::f32)
+        out[k].factors = 0x1p-126 * (std::fabs(f[0]) + e[0] + std::fabs(f[1]) + e[1]);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "ir/identity.h"
 #include "ir/interp.h"
 #include "ir/scalar.h"
+#include <utility>
 
 namespace luminal {
 
@@ -51,6 +52,8 @@ struct BoundedDomain {
     double f = 0; // floats: computed in double
     double e = 0; // |the rounded result - the value| <= e; integers and bool: 0 or how far it may be off
     int64_t i = 0;
+    double factors =
+        0; // of an f32 product: what sums may lose of it, since a subnormal factor is a zero there
   };
   static Value from_f64(DType type, double value);
   static Value from_i64(int64_t value) { return {0, 0, value}; }
@@ -124,6 +127,9 @@ void combine(const TypedMonoid& monoid, typename D::Value* state, const typename
         for (size_t j = 0; j < c; ++j) frame[1 + 2 * j] = old[j], frame[2 + 2 * j] = combined[j];
         moved[side] = run_scalar<D>(component.transform, frame, scratch);
       }
+    if constexpr (requires(Value v) { v.factors; })
+      if (component.op == Op::add)
+        for (Value& v : moved) v.e += std::exchange(v.factors, 0);
     const Value* args[2] = {&moved[0], &moved[1]};
     D::apply(component.op, component.dtype, 1, &combined[c], args);
   }

@@ -195,7 +195,7 @@ private:
       if (!component.plain && !std::isfinite(element[c].f)) open_[c] = 1;
       if (component.plain) {
         moved[c] = magnitude_[c] + std::fabs(element[c].f) + element[c].e;
-        input_error_[c] += element[c].e;
+        input_error_[c] += element[c].e + element[c].factors;
         continue;
       }
       moved[c] = moved_magnitude(c, state_.data(), magnitude_[c], element) +

@@ -457,6 +457,18 @@ bool is_transcendental(Op op) {
   return row(op).op_class == OpClass::function || row(op).op_class == OpClass::wide_function;
 }
 bool is_long_chain(Op op) { return is_transcendental(op) || row(op).op_class == OpClass::quotient_root; }
+bool may_vanish(Op op) {
+  switch (op) {
+  case Op::exp:
+  case Op::exp2:
+  case Op::sigmoid:
+  case Op::silu:
+  case Op::gelu:
+  case Op::gelu_tanh:
+  case Op::softplus: return true;
+  default: return false;
+  }
+}
 std::string_view to_string(Op op) { return row(op).name; }
 
 std::optional<Op> parse_op(std::string_view name) {

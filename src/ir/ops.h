@@ -9,7 +9,7 @@
 //   a == div(a, b) * b + rem(a, b) always. On floats div is IEEE division, rem(a, b) the exact
 //   floor modulo, rounded once (Python's %).
 // - Floats follow IEEE 754, round to nearest, ties to even. Every node rounds its result to its
-//   dtype once; subnormals are kept.
+//   dtype once; subnormals are kept (but a sum of f32 may take a subnormal factor of a product for 0).
 //   f8e4m3 overflows to NaN, the other float types to infinity.
 // - NaN stays NaN: through arithmetic, min, max and every function. Comparisons with NaN are false,
 //   `ne` is true.
@@ -125,6 +125,7 @@ const OpRow& row(Op op);
 bool is_transcendental(Op op);
 /// Does it take several instructions of which each waits for the one before?
 bool is_long_chain(Op op);
+bool may_vanish(Op op); ///< Is it subnormal at some ordinary numbers, as exp(-90) is?
 std::string_view to_string(Op op);
 std::optional<Op> parse_op(std::string_view name);
 /// The row whose monoid word this is.

@@ -83,6 +83,11 @@ private:
              return node.kind == ScalarNode::Kind::op && is_long_chain(node.op);
            });
   }
+  bool multiplies_subnormal(const Factor& factor) const {
+    const auto f32 = [&](int i) { return comp(i).dtype == DType::f32 && through_[size_t(i)].empty(); };
+    return weights_of_maximum(factor.program, *f_.monoid) && std::ranges::all_of(factor.users, f32) &&
+           std::ranges::any_of(factor.users, [&](int i) { return !is_constant(comp(i).body, 1); });
+  }
   Factor* factor_of(int i) { return factor_of_[size_t(i)] ? &factors_[*factor_of_[size_t(i)]] : nullptr; }
   std::vector<AxisId> axes_union(std::vector<AxisId> a, const std::vector<AxisId>& b) const {
     a.insert(a.end(), b.begin(), b.end());
@@ -165,10 +170,7 @@ private:
   FormulaRef with(const Scalar& program, int i, FormulaRef self,
                   const std::function<FormulaRef(int)>& old) const {
     std::vector<FormulaRef> leaves{std::move(self)};
-    for (int j = 0; j < i; j++) {
-      leaves.push_back(old(j));
-      leaves.push_back(next(j));
-    }
+    for (int j = 0; j < i; j++) leaves.insert(leaves.end(), {old(j), next(j)});
     return simplified(formula_of(program, leaves, comp(i).dtype));
   }
 
@@ -463,11 +465,14 @@ void Cascade::scale_by_factor(int i, Factor& factor, Stage& stage, Component& fo
         map_to(factor.correction, value, plain(factor.correction_axes), factor.correction_axes));
     add(tile_, std::move(correction), true);
   }
-  bool one = is_constant(c.body, 1);
+  const bool one = is_constant(c.body, 1), shared = factor.users.size() > 1;
   FormulaRef weight;
-  bool shared = factor.users.size() > 1;
+  const auto weight_of_point = [&] {
+    const auto value = with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+    return multiplies_subnormal(factor) ? zero_where_subnormal(value) : value;
+  };
   if (shared && !factor.weights) {
-    FormulaRef value = with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+    FormulaRef value = weight_of_point();
     factor.weights = new_value(f_.name + ".w", c.dtype, factor.weight_axes);
     Component map = map_to(factor.weights, value, plain(factor.weight_axes), factor.weight_axes);
     auto mine = with_reduced(c.axes);
@@ -482,8 +487,7 @@ void Cascade::scale_by_factor(int i, Factor& factor, Stage& stage, Component& fo
     }
   }
   if (!weight)
-    weight = shared ? formula_load(factor.weights, c.dtype, plain(factor.weight_axes))
-                    : with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+    weight = shared ? formula_load(factor.weights, c.dtype, plain(factor.weight_axes)) : weight_of_point();
   for (DType type : through_[size_t(i)]) weight = formula_cast(type, weight);
   fold.body = one ? weight : formula_op(Op::mul, {weight, c.body});
   if (carried_ && factor.correction)

@@ -1,5 +1,6 @@
 // schedule/linear_factor.cpp -- transforms of a tuple that multiply.
 #include "schedule/linear_factor.h"
+#include <algorithm>
 
 namespace luminal::kernel {
 namespace {
@@ -73,6 +74,14 @@ std::optional<LinearFactor> linear_factor(const Scalar& transform, size_t node, 
     }
   }
   return {};
+}
+
+bool weights_of_maximum(const Scalar& factor, const Monoid& monoid) {
+  for (int j = 0; j < monoid.size(); j++)
+    if ((factor.reads(1 + 2 * j) || factor.reads(2 + 2 * j)) && monoid.components()[size_t(j)].op != Op::max)
+      return false;
+  return std::ranges::any_of(
+      factor.nodes(), [](auto& node) { return node.kind == ScalarNode::Kind::op && may_vanish(node.op); });
 }
 
 } // namespace luminal::kernel

@@ -22,4 +22,8 @@ struct LinearFactor {
 /// states.
 std::optional<LinearFactor> linear_factor(const Scalar& transform, size_t node, DType type);
 
+/// Exponentials of differences from a maximum: the greatest weight is 1, so that subnormal ones are below
+/// the rounding of their sum.
+bool weights_of_maximum(const Scalar& factor, const Monoid& monoid);
+
 } // namespace luminal::kernel

@@ -337,8 +337,7 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {{
   EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("k.o")));
 }
 
-// Heads contiguous in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not
-// after 4.
+// Heads contiguous in memory are joined by the index: within the 128 steps of four of them it is one run.
 TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
   expect_schedule(
       R"(fn @heads(%x: f32[2, 8, 4, 32], %w: f32[24, 256]) {
@@ -351,7 +350,39 @@ TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
 }
 )",
       {.lanes = 16, .vector_registers = 32},
-      {"split f k k.o k.i 128", "split f k.i k.i.o k.i.i 32", "split f k.i.i k.i.i.o k.i.i.i 16"});
+      {"split f k k.o k.i 128", "split f k.i k.i.o k.i.i 16", "vector f k.i.i"});
+}
+
+// A map over 24 channels reads what 3 groups of them have in common: it runs over groups, too, beside
+// their sums, and each group is one run of memory.
+TEST(Streams, GroupsShareALoopWithTheirStatistics) {
+  expect_schedule(
+      R"(fn @groups(%x: f32[2, 24, 5, 12]) {
+  %g = view %x [b: 2, g: 3, p: 480] -> [b, g * 8 + p // 60, p // 12 % 5, p % 12]
+  %f = fold [b: 2, g: 3, p: 480] over [p] { sum %g[b, g, p] }
+  %s = get %f, 0
+  %t = view %s [b: 2, c: 24, i: 5, j: 12] -> [b, c // 8]
+  %y = sub %x, %t
+  return y = %y
+}
+)",
+      {.lanes = 16, .vector_registers = 32},
+      {"split f p p.o p.i 16", "merge y i j j", "merge y c_2 j j", "at y g"});
+}
+
+// The product of a value with itself: panels are made of one of the two factors.
+TEST(Streams, AValueTimesItselfHasPanels) {
+  expect_schedule(
+      R"(fn @gram(%x: f32[2, 96, 64]) {
+  %a = view %x [b: 2, m: 96, n: 96, k: 64] -> [b, m, k]
+  %c = view %x [b: 2, m: 96, n: 96, k: 64] -> [b, n, k]
+  %ac = mul %a, %c
+  %f = fold [b: 2, m: 96, n: 96, k: 64] over [k] { sum %ac[b, m, n, k] }
+  %y = get %f, 0
+  return y = %y
+}
+)",
+      {.lanes = 16, .vector_registers = 32}, {"operand f m x.panels", "store x.panels"});
 }
 
 class Rows : public testing::TestWithParam<Machine> {};

@@ -1,0 +1,98 @@
+// compile/subnormal_factors.cpp -- stored values that only multiply in sums hold zeros for subnormal numbers.
+//
+// A multiply-add with a subnormal operand takes 150 cycles on many processors, and exponentials of
+// differences are full of them. That a sum may take such a factor for zero: ir/ops.h.
+#include "compile/pass_list.h"
+#include "compile/rewrite.h"
+#include <algorithm>
+
+namespace luminal::compile {
+namespace {
+
+bool is_f32(const Node& node) { return !node.is_tuple() && node.type().dtype == DType::f32; }
+
+/// Does the fold add up the input, and nothing else with it?
+bool only_adds(const Node& fold, NodeId input) {
+  const auto& parts = std::get<FoldAttr>(fold.attr).monoid.components();
+  for (size_t i = 0; i < fold.inputs.size(); i++) {
+    if (fold.inputs[i] != input) continue;
+    if (i >= parts.size()) return false; // where it counts, or where it reads
+    if (parts[i].op != Op::add || parts[i].dtype != DType::f32 || !parts[i].transform.is_leaf(0))
+      return false;
+  }
+  return true;
+}
+
+/// The values that someone reads who does not multiply by them in a sum of f32.
+IdVector<NodeId, bool> read_otherwise(const Function& f) {
+  IdVector<NodeId, bool> read(f.nodes.size()), not_added(f.nodes.size());
+  for (const FunctionResult& result : f.results) read[result.value] = not_added[result.value] = true;
+  for (size_t i = f.nodes.size(); i-- > 0;) { // who reads it comes after it
+    const NodeId id(i);
+    const Node& node = f[id];
+    const auto* map = std::get_if<MapAttr>(&node.attr);
+    const bool multiplies =
+        map && map->op == Op::mul && map->user_op.empty() && is_f32(node) && !not_added[id];
+    for (size_t k = 0; k < node.inputs.size(); k++) {
+      const NodeId input = node.inputs[k];
+      if (node.kind != NodeKind::fold || !only_adds(node, input)) not_added[input] = true;
+      if (!multiplies && (node.kind != NodeKind::view || k > 0 || read[id])) read[input] = true;
+    }
+  }
+  return read;
+}
+
+/// May what a kernel computes there from what is in memory be subnormal where that is not?
+bool may_vanish(const Function& f, NodeId id, const std::set<NodeId>& in_memory) {
+  const Node& node = f[id];
+  const auto* map = std::get_if<MapAttr>(&node.attr);
+  if (!map && node.kind != NodeKind::view) return false;
+  if (map && map->user_op.empty() && luminal::may_vanish(map->op)) return true;
+  return std::ranges::any_of(node.inputs, [&](NodeId input) {
+    return !in_memory.contains(input) && may_vanish(f, input, in_memory);
+  });
+}
+
+NodeId zero_where_subnormal(FunctionBuilder& b, NodeId x) {
+  const Shape shape = b[x].type().shape;
+  const auto spread = [&](double value) { return b.expand(b.constant(DType::f32, value), shape, {}); };
+  const NodeId small = b.map(Op::lt, {b.map(Op::abs, {x}), spread(0x1p-126)});
+  return b.map(Op::select, {small, spread(0), x});
+}
+
+} // namespace
+
+Result<void> zero_small_factors(PlanState& state, FunctionPlan& f) {
+  if (f.role != FunctionRole::entry) return {};
+  const Function& function = *f.function;
+  const IdVector<NodeId, bool> others = read_otherwise(function);
+  const std::set<NodeId> in_memory = values_in_memory(f.step.region, *f.step.partition);
+  std::set<NodeId> factors;
+  for (const auto& roots : f.step.partition->kernels)
+    for (NodeId id : roots)
+      if (function[id].kind == NodeKind::map && is_f32(function[id]) && !others[id] &&
+          may_vanish(function, id, in_memory))
+        factors.insert(id);
+  if (factors.empty()) return {};
+
+  IdVector<NodeId, NodeId> now;
+  const auto with_zeros = [&](FunctionBuilder& b, NodeId id, const IdVector<NodeId, NodeId>& copies,
+                              std::vector<NodeId>& values) {
+    if (!factors.contains(id)) return false;
+    std::vector<NodeId> inputs;
+    for (NodeId input : function[id].inputs) inputs.push_back(copies[input]);
+    values = {zero_where_subnormal(b, b.add(function[id].attr, std::move(inputs), function[id].axis_names))};
+    if (!function[id].origin.empty()) b.origin(values[0], function[id].origin);
+    if (!function[id].name.empty()) b.name(values[0], function[id].name);
+    return true;
+  };
+  f.function = &state.keep(rebuild(state.module, function, with_zeros, &now));
+  for (auto& roots : f.step.partition->kernels)
+    for (NodeId& id : roots) id = now[id];
+  for (NodeId& id : f.load_values) id = now[id];
+  f.step.region = whole_region(*f.function);
+  f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
+  return {};
+}
+
+} // namespace luminal::compile
