@@ -1,5 +1,7 @@
-// luminal/error.h -- the one exception type of the library.
+// luminal/error.h -- the exceptions of the library.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -17,6 +19,27 @@ public:
   /// "[operation] text at file:line"; the file is printed without its folders.
   Error(std::string_view operation, std::string_view text,
         std::source_location where = std::source_location::current());
+};
+
+/// Memory that is not there, in bytes.
+struct MemoryShortage {
+  int64_t needed = 0;
+  /// What the machine or the device has, or the limit. None where the system does not say.
+  std::optional<int64_t> available;
+};
+
+/// Memory that a device cannot give, or that a limit forbids. The text holds both numbers and says what
+/// needs less.
+class OutOfMemoryError : public Error {
+public:
+  OutOfMemoryError(const std::string& text, MemoryShortage shortage) : Error(text), shortage_(shortage) {}
+  OutOfMemoryError(std::string_view operation, std::string_view text, MemoryShortage shortage,
+                   std::source_location where = std::source_location::current())
+      : Error(operation, text, where), shortage_(shortage) {}
+  const MemoryShortage& shortage() const { return shortage_; }
+
+private:
+  MemoryShortage shortage_;
 };
 
 /// A mistake of ours. Thrown by LUMINAL_CHECK; the text holds the condition, the place and the IR

@@ -120,15 +120,47 @@ void bind_operations(nb::module_& m, nb::class_<Tensor>& tensor) {
   bind_operations_3(m, tensor);
 }
 
+namespace {
+/// OutOfMemoryError with the numbers of its shortage.
+void bind_out_of_memory(nb::module_& m, nb::handle error) {
+  const nb::exception<luminal::OutOfMemoryError> type(m, "OutOfMemoryError", error);
+  type.doc() =
+      "Memory that a device cannot give, or that a limit forbids. The text holds both numbers and says "
+      "what needs less.";
+  const nb::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
+  type.attr("needed") =
+      property(nb::cpp_function([](nb::handle self) { return self.attr("_shortage")[0]; },
+                                nb::sig("def needed(self) -> int"), "Bytes that were asked for."));
+  type.attr("available") = property(nb::cpp_function(
+      [](nb::handle self) { return self.attr("_shortage")[1]; }, nb::sig("def available(self) -> int | None"),
+      "Bytes that the machine or the device has, or the limit; None where the "
+      "system does not say."));
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* payload) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const luminal::OutOfMemoryError& mistake) {
+          const nb::handle raised(static_cast<PyObject*>(payload));
+          const nb::object made = raised(mistake.what());
+          made.attr("_shortage") = nb::make_tuple(mistake.shortage().needed, mistake.shortage().available);
+          PyErr_SetObject(raised.ptr(), made.ptr());
+        }
+      },
+      type.ptr());
+}
+} // namespace
+
 } // namespace luminal::python
 
 NB_MODULE(_core, m) {
   using namespace luminal::python;
   nb::set_leak_warnings(false); // other frameworks keep graphs until the interpreter ends
   m.doc() = "Luminal: a deep-learning compiler. Use the module luminal.";
-  nb::exception<luminal::Error>(m, "Error", PyExc_RuntimeError).doc() =
+  const nb::exception<luminal::Error> error(m, "Error", PyExc_RuntimeError);
+  error.doc() =
       "A mistake of the caller, or a file or machine that cannot serve. The text names the operation, what "
       "was found and the line of the Python file.";
+  bind_out_of_memory(m, error);
   nb::exception<luminal::InternalError>(m, "InternalError", PyExc_RuntimeError).doc() =
       "A bug of the library.";
   bind_types(m);

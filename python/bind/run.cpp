@@ -275,7 +275,9 @@ CompileOptions options_of(const nb::dict& words, std::source_location where) {
       {"cache",
        [&](auto& name, nb::handle value) { options.cache = option<bool>(value, name, "True or False"); }},
       {"max_memory",
-       [&](auto& name, nb::handle value) { options.max_memory = option<int64_t>(value, name, "bytes"); }},
+       [&](auto& name, nb::handle value) {
+         options.max_memory = option<int64_t>(value, name, "a number of bytes");
+       }},
       {"weights_id",
        [&](auto& name, nb::handle value) {
          options.weights_id = option<std::string>(value, name, "a text");
@@ -286,6 +288,8 @@ CompileOptions options_of(const nb::dict& words, std::source_location where) {
       {"seconds",
        [&](auto& name, nb::handle value) {
          options.search.seconds = option<double>(value, name, "seconds");
+         if (!(options.search.seconds > 0))
+           throw Error("compile", "seconds is how long to search, more than 0", where);
          options.search.mode = SearchMode::budget;
        }},
       {"filter",

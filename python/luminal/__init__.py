@@ -10,7 +10,7 @@ machine at hand.
 """
 from ._core import *  # noqa: F403
 from ._core import DType as _DType
-from ._core import (Error, InternalError, datasets, init, passes, schedules,  # noqa: F401
+from ._core import (Error, InternalError, OutOfMemoryError, datasets, init, passes, schedules,  # noqa: F401
                     train_models)
 from ._reports import report as report
 from ._results import Bounded as Bounded

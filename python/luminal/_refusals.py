@@ -3,6 +3,8 @@
 import re
 import typing
 
+from ._core import Dim, DType
+
 
 class _Parameter(typing.NamedTuple):
     name: str
@@ -82,9 +84,21 @@ def _mistake(
     pairs = [*zip(positional, arguments), *((p, words[p.name]) for p in parameters if p.name in words)]
     given = [f"{p.name} is {_short(p.type)}, not {type(a).__name__}"
              for p, a in pairs if not _fits(p.type, a)]
+    given = given or [text for p, a in pairs if (text := _inside(p, a))]
     if not given:  # one of several types that only the call can tell
         given = [f"{p.name} is {_short(p.type)}" for p in parameters]
     return 3, "; ".join(given), ""
+
+
+def _inside(parameter: _Parameter, value: object) -> str:
+    """What is wrong with a value whose own type fits: its text, or one of its items."""
+    if "DTypeLike" in parameter.type and isinstance(value, str):
+        words = [str(dtype).rpartition(".")[2] for dtype in DType]
+        return f"there is no dtype {value!r}; there are {', '.join(words)}"
+    if "Shape" in parameter.type and isinstance(value, (list, tuple)):
+        wrong = [item for item in value if not isinstance(item, Dim) and not hasattr(item, "__index__")]
+        return f"{parameter.name} holds {wrong[0]!r}, not a whole number" if wrong else ""
+    return ""
 
 
 def _fits(kind: str, value: object) -> bool:

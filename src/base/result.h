@@ -4,7 +4,9 @@
 #pragma once
 #include "luminal/error.h"
 #include <optional>
+#include <source_location>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -14,7 +16,14 @@ namespace luminal {
 /// concerned).
 struct Failure {
   std::string text;
+  std::optional<MemoryShortage> shortage = {}; // of memory: a caller may try smaller sizes
 };
+
+/// The way from the inside to the caller: luminal::Error, or OutOfMemoryError.
+[[noreturn]] void throw_failure(const Failure& failure);
+/// "[operation] text at file:line".
+[[noreturn]] void throw_failure(std::string_view operation, const Failure& failure,
+                                std::source_location where);
 
 template <class T> class [[nodiscard]] Result {
 public:
@@ -23,21 +32,21 @@ public:
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  const std::string& error() const { return std::get<1>(state_).text; }
-  Failure failure() const { return std::get<1>(state_); }
+  const std::string& error() const { return failure().text; }
+  const Failure& failure() const { return std::get<1>(state_); }
 
   T& operator*() & { return std::get<0>(state_); }
   const T& operator*() const& { return std::get<0>(state_); }
   T* operator->() { return &std::get<0>(state_); }
   const T* operator->() const { return &std::get<0>(state_); }
 
-  /// The value, or the failure thrown as luminal::Error: the way from the inside to the caller.
+  /// The value, or the failure thrown (see throw_failure).
   T& value() & {
-    if (!ok()) throw Error(error());
+    if (!ok()) throw_failure(failure());
     return std::get<0>(state_);
   }
   T&& value() && {
-    if (!ok()) throw Error(error());
+    if (!ok()) throw_failure(failure());
     return std::get<0>(std::move(state_));
   }
 
@@ -52,9 +61,9 @@ public:
   bool ok() const { return !failure_; }
   explicit operator bool() const { return ok(); }
   const std::string& error() const { return failure_->text; }
-  Failure failure() const { return *failure_; }
+  const Failure& failure() const { return *failure_; }
   void value() const {
-    if (!ok()) throw Error(error());
+    if (!ok()) throw_failure(failure());
   }
 
 private:

@@ -19,6 +19,7 @@ std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(StageId s, const st
     if (!l.symbol.is_symbol() || l.name == lanes || loop_reduces(s, l) || contains(common, l.name)) continue;
     bool again = false, moves = false;
     Row row{l.name, trips(l), l.extent.is_constant()};
+    if (!row.constant) row.inner = size_t(&l - nest(s).loops.data());
     std::set<ValueId> values;
     std::vector<const FormulaLoad*> known; // what two folds read at one place is read once
     for (auto& c : stage(s).components) {
@@ -446,9 +447,10 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(StageId s, const std::strin
     return tile;
   }
   // Rows that share their vectors come first: one load for all of them. A number of rows that is
-  // known needs no body for what is left over.
+  // known needs no body for what is left over. Of numbers that are not known the inner one comes first: a
+  // batch is often smaller than a tile, and its rows lie far apart.
   const auto worth = [](const Row& r) {
-    return std::tuple(!r.vectors, r.overlaps, r.constant && r.trips % 4 == 0, r.trips);
+    return std::tuple(!r.vectors, r.overlaps, r.constant && r.trips % 4 == 0, r.trips, r.inner);
   };
   std::ranges::stable_sort(rows, [&](auto& a, auto& b) { return worth(a) > worth(b); });
   const auto up_to = [](int64_t most) {
@@ -458,9 +460,14 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(StageId s, const std::strin
     return factors;
   };
   const bool has_beside = !beside.empty() && !contains(common, beside);
-  const int64_t usual_vectors = limits_.vector_registers >= 32 ? 4 : 2;
+  int64_t usual_vectors = limits_.vector_registers >= 32 ? 4 : 2;
   if (!rows.empty()) {
     int64_t usual = std::min<int64_t>(rows[0].trips, 4);
+    // What is left of a number of vectors that is not known is worked off one after the other: in tiles of
+    // few vectors that is less, and in tiles of many rows it has as many sums as hide a multiply-add.
+    if (has_beside && usual_vectors == 4 && !nest(s).find(beside)->extent.is_constant() && rows[0].constant &&
+        rows[0].trips % 8 == 0)
+      usual = 8, usual_vectors = 2;
     // Rows of windows overlap: what is read for one stays in registers for the next, beside the
     // sums. As many as divide leave none over.
     if (rows[0].vectors && reads_windows(s)) {

@@ -392,6 +392,7 @@ private:
     bool overlaps = false; // what it reads for one trip it reads in part for the next: windows
     int64_t shared = 0;    // bytes of what does not vary with it
     int values = 0;        // whose elements vary with it
+    size_t inner = 0;      // of a number of trips that is not known: its place among the loops
   };
   std::vector<Row> rows_of(StageId s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(StageId s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);

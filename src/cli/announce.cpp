@@ -13,9 +13,10 @@ void announce_memory(const std::string& name, const models::Generator::Estimate&
                   show_bytes(estimate.cache), show_bytes(estimate.working), show_bytes(estimate.total()));
   const int64_t most = limit.empty() ? available_memory() : parse_bytes(limit);
   if (most > 0 && estimate.total() > most)
-    throw Error(fmt::format("{}: {}; {} {}. {}", name, numbers,
-                            limit.empty() ? "the system has free" : "the limit is", show_bytes(most),
-                            advice));
+    throw OutOfMemoryError(fmt::format("{}: {}; {} {}. {}", name, numbers,
+                                       limit.empty() ? "the system has free" : "the limit is",
+                                       show_bytes(most), advice),
+                           {.needed = estimate.total(), .available = most});
   print_stderr("memory: {}\n", numbers);
 }
 

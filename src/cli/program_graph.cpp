@@ -5,6 +5,7 @@
 #include "tensor/graph_state.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace luminal::cli {
 
@@ -67,6 +68,20 @@ models::LlamaOptions llama_options(const ModelFile& file, int64_t context, int64
   return how;
 }
 
+namespace {
+/// Dimensions that are the first one of each input that has them: one picture or text at a time is typical.
+std::set<std::string> batches_of(const OnnxModel& model) {
+  std::set<std::string> first, others;
+  for (const OnnxValue& input : model.inputs) {
+    const Dims shape = input.tensor.shape();
+    for (size_t d = 0; d < shape.size(); d++)
+      if (!shape[d].is_constant()) (d == 0 && shape.size() > 1 ? first : others).insert(shape[d].to_string());
+  }
+  for (const std::string& name : others) first.erase(name);
+  return first;
+}
+} // namespace
+
 ProgramGraph::ProgramGraph(const GraphArguments& a) {
   options.threads = a.threads;
   const auto sizes = parse_sizes(a.sizes);
@@ -74,6 +89,7 @@ ProgramGraph::ProgramGraph(const GraphArguments& a) {
     TensorFiles files;
     for (const std::string& path : a.inputs) files.add(path);
     onnx_.emplace(open_onnx_model(a.path, files, sizes));
+    for (const std::string& name : batches_of(*onnx_)) options.sizes[name] = 1;
     return;
   }
   auto opened = open_model(a.path);

@@ -324,8 +324,10 @@ Result<void> fits_in_memory(const runtime::Plan& plan, const std::map<std::strin
   }
   const int64_t needed = plan.memory_bytes(bytes) + inputs, there = device::usable_memory();
   if (needed <= there) return {};
-  return Failure{fmt::format("measuring it takes {} at the sizes that it is tuned for, this machine has {}",
-                             runtime::memory_text(needed), runtime::memory_text(there))};
+  return Failure{fmt::format("measuring it takes {} at the sizes that it is tuned for, this machine has {}: "
+                             "name smaller sizes (--sizes), or search nothing",
+                             runtime::memory_text(needed), runtime::memory_text(there)),
+                 MemoryShortage{.needed = needed, .available = there}};
 }
 } // namespace
 

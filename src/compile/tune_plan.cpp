@@ -14,7 +14,8 @@ namespace {
 constexpr double least_slice = 0.25;  // seconds: less than building and checking a list takes
 constexpr double least_share = 0.002; // of a step: what a kernel must have to be worth it, within a budget
 constexpr double at_load = 1e-3;      // launches of a step that one at load counts as
-constexpr double to_measure = 0.3;    // of what is left of a budget, for times of kernels as they are
+constexpr double launches_to_measure = 4; // as long as inputs, a first launch and a measured one take
+constexpr double to_measure = 0.3;        // of what is left of a budget, for times of kernels as they are
 
 void count_launches(const runtime::Steps& steps, double times, const ExprMap<int64_t>& sizes,
                     IdVector<runtime::CodeId, double>& launches) {
@@ -119,10 +120,12 @@ Result<void> PlanTuner::measure(const Wanted& wanted) {
   std::vector<TuningGroup*> order;
   for (TuningGroup& group : groups_)
     if (!wanted || wanted(group)) order.push_back(&group);
-  std::ranges::stable_sort(order, std::greater(), [&](const TuningGroup* group) {
+  const auto estimate = [&](const TuningGroup* group) { // ns of a launch
     const auto points = evaluate(built_.plan->kernels[group->kernels[0]].points, bound_);
-    return group->launches * (points ? double(*points) : 0) * kernel(*group).point_ns;
-  });
+    return (points ? double(*points) : 0) * kernel(*group).point_ns;
+  };
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](const TuningGroup* group) { return group->launches * estimate(group); });
   const double end = left_() * (1 - to_measure);
   int number = 0;
   for (TuningGroup* group : order) {
@@ -132,6 +135,14 @@ Result<void> PlanTuner::measure(const Wanted& wanted) {
     if (search::yes(log(), "the time to measure kernels is over",
                     [&] { return limited() && left_() < end; })) {
       group->note = "no time was left to measure it";
+      summary_.complete = false;
+      continue;
+    }
+    // Nothing ends a launch once it runs.
+    if (const double launch = estimate(group) * 1e-9 / std::max(kernel(*group).threads, 1);
+        search::yes(log(), "one launch takes longer than is left",
+                    [&] { return limited() && launch * launches_to_measure > left_(); })) {
+      group->note = fmt::format("a launch takes about {}: no time is left to measure it", human_time(launch));
       summary_.complete = false;
       continue;
     }

@@ -66,8 +66,8 @@ Result<Memory> HostMemory::allocate(std::string_view device, int64_t bytes, cons
                                "power of two",
                                device, bytes, options.alignment)};
   if (bytes > std::numeric_limits<int64_t>::max() / 2 - alignment)
-    return Failure{
-        fmt::format("{}: cannot allocate {}: more than can be addressed", device, readable(bytes))};
+    return Failure{fmt::format("{}: cannot allocate {}: more than can be addressed", device, readable(bytes)),
+                   MemoryShortage{.needed = bytes, .available = {}}};
   int64_t rounding = options.huge_pages ? huge_page : page_bytes();
   int64_t usable = int64_t(rounded_up(uintptr_t(std::max<int64_t>(bytes, 1)), uintptr_t(rounding)));
   int64_t slack = alignment > page_bytes() ? alignment : 0;
@@ -77,7 +77,8 @@ Result<Memory> HostMemory::allocate(std::string_view device, int64_t bytes, cons
 #endif
   void* base = mmap(nullptr, size_t(usable + slack), PROT_READ | PROT_WRITE, flags, -1, 0);
   if (base == MAP_FAILED)
-    return Failure{fmt::format("{}: cannot allocate {}: {}", device, readable(bytes), std::strerror(errno))};
+    return Failure{fmt::format("{}: cannot allocate {}: {}", device, readable(bytes), std::strerror(errno)),
+                   MemoryShortage{.needed = bytes, .available = {}}};
   Memory m;
   m.data = reinterpret_cast<void*>(rounded_up(reinterpret_cast<uintptr_t>(base), uintptr_t(alignment)));
   m.bytes = bytes;

@@ -356,6 +356,40 @@ bool proves_equal(Expr a, Expr b, std::span<const Expr> assumptions) {
 }
 
 namespace {
+/// (a*f + r) // (g*f) == a // g and (a*f + r) % (g*f) == a % g * f + r, where 0 <= r < f: of places in a box
+/// whose extents are symbols. (Divisors that are constants are taken apart where expressions are made.)
+std::optional<Expr> without_digit(Expr division, Assumptions& assumed) {
+  const Node& n = node(division);
+  const Sum divisor = sum_of(n.arg_span()[1]), value = sum_of(n.arg_span()[0]);
+  if (divisor.terms.size() != 1 || divisor.constant != 0 || node(n.arg_span()[1]).range.low <= 0) return {};
+  const Term& product = divisor.terms[0];
+  for (const Expr factor : factors_of(product.base)) {
+    if (node(factor).range.low <= 0) continue;
+    Sum multiples, rest;
+    rest.constant = value.constant;
+    bool exact = true;
+    for (const Term& t : value.terms) {
+      const auto quotient = divide_bases(t.base, factor);
+      exact = exact && (quotient ? add_to(multiples, *quotient, t.coefficient)
+                                 : add_term(rest, t.base, t.coefficient));
+    }
+    if (!exact || (multiples.terms.empty() && multiples.constant == 0)) continue;
+    const Expr r = build(rest), a = build(multiples);
+    if (!proves_not_above(assumed, Expr(), r, 0) || !proves_not_above(assumed, r, factor, 1)) continue;
+    const Expr g = scaled(without_factor(product.base, factor), product.coefficient);
+    const bool whole = g.is_constant(1);
+    if (n.kind == ExprKind::floordiv) {
+      const Expr quotient = whole ? a : floordiv(a, g);
+      return quotient.kind() == ExprKind::floordiv ? without_digit(quotient, assumed).value_or(quotient)
+                                                   : quotient;
+    }
+    Expr remainder = whole ? Expr() : mod(a, g);
+    if (remainder.kind() == ExprKind::mod) remainder = without_digit(remainder, assumed).value_or(remainder);
+    return remainder * factor + r;
+  }
+  return {};
+}
+
 Expr simplified(Expr e, std::span<const Expr> assumptions) {
   std::vector<Expr> known;
   flatten(assumptions, known);
@@ -410,7 +444,7 @@ Expr simplified(Expr e, std::span<const Expr> assumptions) {
       if (node(args[1]).range.low > 0 && proves_not_above(assumed, Expr(), args[0], 0) &&
           proves_not_above(assumed, args[0], args[1], 1))
         return n.kind == ExprKind::mod ? args[0] : Expr();
-      return made;
+      return without_digit(made, assumed).value_or(made);
     default: return made;
     }
   };

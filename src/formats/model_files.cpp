@@ -298,7 +298,8 @@ ModelFile open(const std::string& path) {
                              "weights_only=True).items()}}, 'model.safetensors')\"",
                              path));
   if (looks_like_onnx(head, path))
-    refuse(path, "an ONNX file; this version runs GGUF files, safetensors files and Hugging Face folders");
+    refuse(path, "an ONNX file, which `luminal eval` runs; a GGUF file, a safetensors file or a Hugging Face "
+                 "folder is expected");
   if (path.ends_with(".safetensors")) return from_safetensors(path); // its parser says what is wrong
   if (path.ends_with(".gguf")) return from_gguf(path);
   refuse_at(path, 0,

@@ -1,6 +1,8 @@
 // formats/onnx.cpp -- the messages of ONNX files: model, graph, node, attribute, function, type.
 #include "formats/onnx.h"
 #include "formats/onnx_reader.h"
+#include "formats/other_kind.h"
+#include <fmt/format.h>
 
 namespace luminal::onnx {
 namespace {
@@ -221,6 +223,8 @@ Result<ModelData> open_onnx(const std::string& path) {
   if (!mapped) return mapped.failure();
   auto file = std::make_shared<const MappedFile>(std::move(*mapped));
   auto model = parse(file->bytes(), path, path);
+  if (const std::string_view other = model ? "" : other_kind(file->bytes()); !other.empty())
+    return Failure{fmt::format("{}: this is {}, expected an ONNX model", path, other)};
   if (model) model->files.push_back(std::move(file));
   return model;
 }

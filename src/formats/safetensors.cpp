@@ -1,6 +1,7 @@
 // formats/safetensors.cpp -- reading one safetensors file.
 #include "formats/safetensors.h"
 #include "formats/json.h"
+#include "formats/other_kind.h"
 #include <algorithm>
 #include <cstring>
 
@@ -91,23 +92,6 @@ Entry read_entry(const std::string& name, const Json& json, std::string_view fil
               fmt::format("{} span {} bytes, expected {} for {}", what("data_offsets"),
                           entry.end - entry.begin, *expected, entry.view.describe()));
   return entry;
-}
-
-/// What a file is whose first eight bytes do not hold the length of a header. Empty: an unknown kind.
-std::string_view other_kind(std::span<const std::byte> bytes) {
-  const std::string_view head = as_text(bytes.first(8));
-  constexpr std::pair<std::string_view, std::string_view> magics[] = {
-      {"GGUF", "a GGUF file"},
-      {"\x93NUMPY", "an array of NumPy (.npy)"},
-      {"PK\x03\x04", "a zip archive (.npz, .pt)"},
-      {"\177ELF", "a program or library (ELF)"},
-      {"\x1f\x8b", "compressed (gzip)"},
-  };
-  for (const auto& [magic, kind] : magics)
-    if (head.starts_with(magic)) return kind;
-  const bool text = std::ranges::all_of(
-      head, [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t'; });
-  return text ? "a text file" : "";
 }
 
 Safetensors read(std::span<const std::byte> bytes, std::string_view file) {

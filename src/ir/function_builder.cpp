@@ -218,23 +218,41 @@ NodeId FunctionBuilder::reshape(NodeId x, Shape shape) {
   if (!same_shape({element_count(source)}, {element_count(shape)}, assumptions))
     throw Error(fmt::format("[reshape] the numbers of elements differ: {} x {}", to_string(source),
                             to_string(shape)));
-  // Axes before and after that are equal stay apart; only the middle is linearised.
-  size_t head = 0, tail = 0, limit = std::min(source.size(), shape.size());
-  while (head < limit && same_shape({source[head]}, {shape[head]}, assumptions)) ++head;
-  while (tail < limit - head &&
+  // Axes at the end that are equal stay apart, and so do axes before and after a place up to which both have
+  // as many elements; what lies between two such places is linearised.
+  size_t tail = 0;
+  while (tail < std::min(source.size(), shape.size()) &&
          same_shape({source[source.size() - 1 - tail]}, {shape[shape.size() - 1 - tail]}, assumptions))
     ++tail;
-  Expr flat = 0;
-  for (size_t d = head; d + tail < shape.size(); ++d) flat = flat * shape[d] + axis_symbol(int(d), shape[d]);
+  const size_t source_end = source.size() - tail, shape_end = shape.size() - tail;
   std::vector<Expr> map(source.size());
-  for (size_t d = 0; d < head; ++d) map[d] = axis_symbol(int(d), shape[d]);
   for (size_t k = 1; k <= tail; ++k)
     map[source.size() - k] = axis_symbol(int(shape.size() - k), shape[shape.size() - k]);
-  for (size_t d = source.size() - tail; d-- > head;) {
-    const bool empty = source[d].is_constant(0), one = source[d].is_constant(1);
-    map[d] = empty || one ? Expr(0) : d == head ? flat : mod(flat, source[d]);
-    if (!empty) flat = floordiv(flat, source[d]);
+  size_t from = 0, to = 0;
+  Expr read = 1, made = 1; // elements of the axes up to there
+  const auto linearise = [&](size_t from_end, size_t to_end) {
+    Expr flat = 0;
+    for (size_t d = to; d < to_end; ++d) flat = flat * shape[d] + axis_symbol(int(d), shape[d]);
+    for (size_t d = from_end; d-- > from;) {
+      const bool empty = source[d].is_constant(0), one = source[d].is_constant(1);
+      map[d] = empty || one ? Expr(0) : d == from ? flat : mod(flat, source[d]);
+      if (!empty) flat = floordiv(flat, source[d]);
+    }
+    from = from_end, to = to_end;
+  };
+  for (size_t s = 0; s < source_end && !element_count(source).is_constant(0); ++s) {
+    read *= source[s];
+    Expr product = made;
+    for (size_t t = to; t < shape_end; ++t) {
+      product *= shape[t];
+      if (!same_shape({read}, {product}, assumptions)) continue;
+      linearise(s + 1, t + 1);
+      made = product;
+      break;
+    }
   }
+  linearise(source_end, shape_end);
+  for (Expr& index : map) index = simplified_within(index, shape);
   return view(x, std::move(shape), map);
 }
 NodeId FunctionBuilder::slice(NodeId x, int axis, Expr start, Expr size, int64_t step) {

@@ -454,6 +454,23 @@ bool plainly_inside(const std::vector<Expr>& map, const Shape& space, const Shap
   return true;
 }
 
+namespace {
+bool divides_by_unknown(Expr e) {
+  if ((e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod) && !e.args()[1].is_constant())
+    return true;
+  return std::ranges::any_of(e.args(), divides_by_unknown);
+}
+} // namespace
+
+Expr simplified_within(Expr e, const Shape& space) {
+  if (!divides_by_unknown(e)) return e;
+  std::vector<Expr> inside;
+  for (size_t d = 0; d < space.size(); ++d)
+    if (const Expr axis = axis_symbol(int(d), space[d]); axis.is_symbol() && depends_on(e, axis))
+      inside.push_back(lt(axis, space[d]));
+  return simplify_under(e, inside);
+}
+
 std::vector<BoundCheck> bound_checks(const Attr& attr, const Shape& space, const Shape& target,
                                      const Module* module) {
   const auto* view = std::get_if<ViewAttr>(&attr);

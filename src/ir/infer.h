@@ -30,6 +30,9 @@ std::vector<BoundCheck> bound_checks(const Attr& attr, const Shape& space, const
 /// Each index is an axis of the very extent, or in it by its range, as most are: nothing is left to
 /// prove.
 bool plainly_inside(const std::vector<Expr>& map, const Shape& space, const Shape& target);
+/// An equal expression at every point of the space. Sums below an extent that is not a constant do not divide
+/// by it: the range of an axis symbol does not say so, the space does.
+Expr simplified_within(Expr e, const Shape& space);
 /// yes: proved; no: some index is certainly outside; unknown: to be checked at run time.
 Truth in_bounds(const BoundCheck& check);
 

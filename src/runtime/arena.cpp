@@ -68,11 +68,21 @@ std::string memory_text(int64_t bytes) {
   return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
+std::string needs_less(const Plan& plan) {
+  if (plan.symbols.empty()) return "take smaller sizes or a narrower dtype";
+  std::vector<std::string_view> names;
+  for (const Expr symbol : plan.symbols) names.push_back(symbol.name());
+  return fmt::format("lower the greatest size of {}", fmt::join(names, ", "));
+}
+
 Result<void> check_memory_limit(const Plan& plan, int64_t max_memory) {
   if (max_memory <= 0 || plan.memory_bytes() <= max_memory) return {};
-  return Failure{fmt::format(
-      "plan {} may need {} (arena {}, the rest states and loaded weights), the limit is {}", plan.name,
-      memory_text(plan.memory_bytes()), memory_text(plan.arena_bytes), memory_text(max_memory))};
+  return Failure{
+      fmt::format("plan {} may need {} (arena {}, the rest states and loaded weights), the limit is {}: {}, "
+                  "or raise the limit (max_memory)",
+                  plan.name, memory_text(plan.memory_bytes()), memory_text(plan.arena_bytes),
+                  memory_text(max_memory), needs_less(plan)),
+      MemoryShortage{.needed = plan.memory_bytes(), .available = max_memory}};
 }
 
 void mark_used_slots(Plan& plan) {

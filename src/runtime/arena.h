@@ -14,6 +14,8 @@ int64_t place_in_arena(const Steps& steps, IdVector<SlotId, Slot>& slots);
 
 /// Fails where the plan may need more than `max_memory` bytes (0: no limit), with the numbers.
 Result<void> check_memory_limit(const Plan& plan, int64_t max_memory);
+/// What to do about too little memory: "take smaller sizes or a narrower dtype".
+std::string needs_less(const Plan& plan);
 /// "1.5 GiB", "512 bytes"
 std::string memory_text(int64_t bytes);
 

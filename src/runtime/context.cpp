@@ -77,13 +77,16 @@ luminal::Result<void> Context::prepare() {
   if (const int64_t needed = plan.load_arena_bytes, there = device.limits().memory_bytes;
       there > 0 && needed > there)
     return Failure{
-        fmt::format("plan {} needs {} to compute what depends on weights only, this machine has {}",
-                    plan.name, memory_text(needed), memory_text(there))};
+        fmt::format("plan {} needs {} to compute what depends on weights only, this machine has {}: "
+                    "weights of a narrower dtype need less",
+                    plan.name, memory_text(needed), memory_text(there)),
+        MemoryShortage{.needed = needed, .available = there}};
 
   if (const int64_t needed = plan.memory_bytes(), there = device.limits().memory_bytes;
       plan.symbols.empty() && there > 0 && needed > there) // sizes that refresh() need not wait for
-    return Failure{fmt::format("plan {} needs {}, this machine has {}", plan.name, memory_text(needed),
-                               memory_text(there))};
+    return Failure{fmt::format("plan {} needs {}, this machine has {}: {}", plan.name, memory_text(needed),
+                               memory_text(there), needs_less(plan)),
+                   MemoryShortage{.needed = needed, .available = there}};
 
   symbols_.assign(plan.symbols.size(), 0);
   symbol_set_.assign(plan.symbols.size(), false);
@@ -311,8 +314,11 @@ luminal::Result<void> Context::refresh() {
   if (there > 0 && plan.memory_bytes() > there)
     if (const int64_t needed = plan.memory_bytes(bytes_); needed > there) {
       const std::string values = symbol_values(0);
-      return Failure{fmt::format("plan {} needs {}{}, this machine has {}", plan.name, memory_text(needed),
-                                 values.empty() ? "" : fmt::format(" ({})", values), memory_text(there))};
+      return Failure{fmt::format("plan {} needs {}{}, this machine has {}: take smaller sizes or a narrower "
+                                 "dtype",
+                                 plan.name, memory_text(needed),
+                                 values.empty() ? "" : fmt::format(" ({})", values), memory_text(there)),
+                     MemoryShortage{.needed = needed, .available = there}};
     }
   if (!loading_ && arena_.bytes() < plan.arena_bytes) {
     const PresentPlaces places = present_places(plan, bytes_);
@@ -321,7 +327,11 @@ luminal::Result<void> Context::refresh() {
       const int64_t bytes = std::max(places.bytes, std::min(room, plan.arena_bytes)); // a step may grow often
       arena_ = {};
       auto arena = DeviceBuffer::allocate(executable_->device(), bytes, true);
-      if (!arena) return arena.failure();
+      if (!arena) { // address space, or memory of a device
+        Failure failure = arena.failure();
+        failure.text = fmt::format("plan {}: {}: {}", plan.name, failure.text, needs_less(plan));
+        return failure;
+      }
       arena_ = std::move(*arena);
     }
     for (const SlotId i : plan.slots.ids())

@@ -343,11 +343,13 @@ void MeasureLog::require_end() const {
 Result<void> outcome(MeasureLog* log, std::string_view question, std::string_view subject,
                      const std::function<Result<void>()>& machine) {
   if (!log) return machine();
+  std::optional<Failure> failure; // whole, where it is not out of a log
   const auto answer = log->ask(question, subject, [&]() -> MeasureLog::Answer {
     const auto done = machine();
+    if (!done) failure = done.failure();
     return {done.ok(), done ? "" : done.error(), {}};
   });
-  if (!answer.ok) return Failure{answer.text};
+  if (!answer.ok) return failure.value_or(Failure{answer.text});
   return {};
 }
 

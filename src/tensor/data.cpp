@@ -465,7 +465,7 @@ ReadableValue value_in_place(std::string_view op, const Tensor& tensor, Where wh
           g.context()->executable().plan().find_slot(input.name, runtime::SlotKind::state);
       const int64_t most = slot ? g.context()->executable().plan().slots[slot].max_bytes : wanted;
       auto memory = g.store->state(input.name, most);
-      if (!memory) throw Error(op, memory.error(), where);
+      if (!memory) throw_failure(op, memory.failure(), where);
       return {{*memory, size_t(wanted)}, std::move(extents), unseen(g.store->device())};
     }
     if (input.role == Role::state) { // nothing has run yet: as it was left, or as it begins
@@ -473,7 +473,7 @@ ReadableValue value_in_place(std::string_view op, const Tensor& tensor, Where wh
       const auto bytes = size_t(storage_bytes(node.type().dtype, elements(extents)));
       if (g.store && g.store->has_state(input.name)) {
         auto memory = g.store->state(input.name, int64_t(bytes));
-        if (!memory) throw Error(op, memory.error(), where);
+        if (!memory) throw_failure(op, memory.failure(), where);
         return {{*memory, bytes}, std::move(extents), unseen(g.store->device())};
       }
       auto zeros = std::make_shared<std::vector<std::byte>>(bytes);

@@ -55,7 +55,7 @@ InputData of_buffer(GraphState& g, runtime::DeviceBuffer buffer, std::vector<int
 InputData of_copy(std::string_view op, GraphState& g, const ReadableValue& value, DType dtype, Where where) {
   if (value.device) { // it stays there
     auto copy = runtime::DeviceBuffer::allocate(*value.device, int64_t(value.bytes.size()), false);
-    if (!copy) throw Error(op, copy.error(), where);
+    if (!copy) throw_failure(op, copy.failure(), where);
     auto done = value.device->copy(copy->data(), value.bytes.data(), int64_t(value.bytes.size()));
     if (!done) throw Error(op, done.error(), where);
     return of_buffer(g, std::move(*copy), value.extents, dtype);
@@ -78,7 +78,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
     InputData data;
     if (g.context()->owns_result(label)) {
       auto buffer = g.context()->exchange_result(label, std::move(replacement));
-      if (!buffer) throw Error(op, buffer.error(), where);
+      if (!buffer) throw_failure(op, buffer.failure(), where);
       data = of_buffer(g, std::move(*buffer), value.extents, from.dtype());
     } else
       data = of_copy(op, g, value, from.dtype(), where);

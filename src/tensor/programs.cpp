@@ -117,13 +117,13 @@ int64_t memory_of(const std::vector<std::unique_ptr<Program>>& programs) {
 
 void check_memory(const std::vector<std::unique_ptr<Program>>& programs, int64_t limit, Where where) {
   if (auto fits = runtime::check_memory_limit(*programs[0]->compiled.plan, limit); !fits)
-    throw Error("compile", fits.error(), where);
+    throw_failure("compile", fits.failure(), where);
   if (const int64_t needed = memory_of(programs); limit > 0 && needed > limit)
-    throw Error(
+    throw OutOfMemoryError(
         "compile",
         fmt::format("the {} programs for typical sizes may need {}, the limit is {}: name fewer sizes",
                     programs.size(), runtime::memory_text(needed), runtime::memory_text(limit)),
-        where);
+        {.needed = needed, .available = limit}, where);
 }
 
 } // namespace
@@ -194,7 +194,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
   for (const Sizes& sizes : points) {
     inner.sizes = sizes;
     auto compiled = compile::compile(module, inner);
-    if (!compiled) throw Error("compile", compiled.error(), where);
+    if (!compiled) throw_failure("compile", compiled.failure(), where);
     if (searched)
       add(*searched, *compiled->search, sizes_text(sizes));
     else

@@ -63,7 +63,7 @@ void make_context(const std::shared_ptr<GraphState>& graph, Where where) {
   options.stop = g.options.stop;
   Program& program = *g.programs[g.running];
   auto context = runtime::Context::create(program.executable, g.store, options);
-  if (!context) throw Error("execute", context.error(), where);
+  if (!context) throw_failure("execute", context.failure(), where);
   program.context = std::move(*context);
 }
 
@@ -191,7 +191,7 @@ void prepare(Graph& graph, Where where) {
 void check_run(const GraphState& g, const Result<void>& done, Where where) {
   if (done) return;
   check_reasons(g, where);
-  throw Error("execute", done.error(), where);
+  throw_failure("execute", done.failure(), where);
 }
 
 void prepare_program(const std::shared_ptr<GraphState>& state, Where where) {

@@ -83,7 +83,7 @@ void Runner::run(std::span<const int64_t> sizes, std::span<const void* const> in
   for (size_t i = 0; i < inputs.size(); i++) {
     if (!s.input_slots[i]) continue;
     if (auto done = context.bind_argument_slot(s.input_slots[i], inputs[i]); !done)
-      throw Error("run", done.error(), where);
+      throw_failure("run", done.failure(), where);
   }
   std::vector<bool> written(outputs.size());
   for (size_t i = 0; i < outputs.size(); i++)

@@ -287,14 +287,15 @@ Trainer::Trainer(const ModelFunction& model, DataSetPtr data, const TrainerOptio
     if (needed <= limit) break;
     if (needed < least) least = needed, least_at = segments;
     if (segments == most_segments)
-      throw Error("Trainer",
-                  fmt::format("a step needs {}, the limit is {}: {} of it are parameters and what the "
-                              "optimizer remembers, {} values in between{}; a smaller batch needs less",
-                              human_bytes(uint64_t(least)), human_bytes(uint64_t(limit)),
-                              human_bytes(uint64_t(use.states + use.loaded)),
-                              human_bytes(uint64_t(least - use.states - use.loaded)),
-                              least_at > 1 ? fmt::format(", computed again in {} segments", least_at) : ""),
-                  where);
+      throw OutOfMemoryError(
+          "Trainer",
+          fmt::format("a step needs {}, the limit is {}: {} of it are parameters and what the "
+                      "optimizer remembers, {} values in between{}; a smaller batch needs less",
+                      human_bytes(uint64_t(least)), human_bytes(uint64_t(limit)),
+                      human_bytes(uint64_t(use.states + use.loaded)),
+                      human_bytes(uint64_t(least - use.states - use.loaded)),
+                      least_at > 1 ? fmt::format(", computed again in {} segments", least_at) : ""),
+          {.needed = least, .available = limit}, where);
   }
   state_->segments = segments;
   state_->set_values(where);

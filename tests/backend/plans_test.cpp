@@ -1,5 +1,6 @@
 // tests/backend/plans_test.cpp -- the default plan of random graphs equals the interpreter;
 // contexts share a plan; nothing is allocated in steady state.
+#include "device/host_memory.h"
 #include "ir/random_graph.h"
 #include "luminal/luminal.h"
 #include "plans.h"
@@ -176,7 +177,10 @@ TEST(Plans, AMemoryLimitIsRefusedWithNumbers) {
   auto context = runtime::Context::create(running.executable, running.store, {.max_memory = 100});
   ASSERT_FALSE(context);
   EXPECT_NE(context.error().find("may need"), std::string::npos) << context.error();
-  EXPECT_NE(context.error().find("the limit is 100 bytes"), std::string::npos) << context.error();
+  EXPECT_NE(context.error().find("the limit is 100 bytes: "), std::string::npos) << context.error();
+  ASSERT_TRUE(context.failure().shortage);
+  EXPECT_EQ(context.failure().shortage->available, 100);
+  EXPECT_EQ(context.failure().shortage->needed, running.executable->plan().memory_bytes());
 }
 
 TEST(Plans, WhatIsMoreThanTheMachineHasIsRefusedBeforeItRuns) {
@@ -187,12 +191,14 @@ TEST(Plans, WhatIsMoreThanTheMachineHasIsRefusedBeforeItRuns) {
   try {
     g.execute();
     FAIL() << "16 TiB";
-  } catch (const Error& error) {
+  } catch (const OutOfMemoryError& error) {
     EXPECT_NE(std::string(error.what()).find("[execute] plan"), std::string::npos) << error.what();
+    EXPECT_GE(error.shortage().needed, int64_t(1) << 44);
+    EXPECT_EQ(error.shortage().available, device::usable_memory());
     EXPECT_NE(std::string(error.what()).find("needs 16.0 TiB, this machine has"), std::string::npos)
         << error.what();
   }
-  EXPECT_THROW(g.compile({.max_memory = 1 << 20}), Error);
+  EXPECT_THROW(g.compile({.max_memory = 1 << 20}), OutOfMemoryError);
 }
 
 TEST(Plans, OnlyThePresentSizesTakeMemory) {
@@ -211,6 +217,7 @@ TEST(Plans, OnlyThePresentSizesTakeMemory) {
   ASSERT_TRUE(context->set_symbol("S", int64_t(17179869184)));
   const auto done = context->run();
   ASSERT_FALSE(done);
+  EXPECT_TRUE(done.failure().shortage);
   EXPECT_NE(done.error().find("(S = 17179869184), this machine has"), std::string::npos) << done.error();
 }
 

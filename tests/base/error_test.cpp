@@ -23,6 +23,31 @@ TEST(Error, NamesNoPlaceWhereThereIsNone) {
   EXPECT_STREQ(Error("onnx", "a.onnx: no graph", std::source_location()).what(), "[onnx] a.onnx: no graph");
 }
 
+TEST(Error, MemoryThatIsNotThereHasATypeOfItsOwn) {
+  Result<int> none = Failure{"cpu: cannot allocate 8 bytes", MemoryShortage{.needed = 8, .available = 4}};
+  try {
+    (void)none.value();
+    ADD_FAILURE();
+  } catch (const OutOfMemoryError& error) {
+    EXPECT_STREQ(error.what(), "cpu: cannot allocate 8 bytes");
+    EXPECT_EQ(error.shortage().needed, 8);
+    EXPECT_EQ(error.shortage().available, 4);
+  }
+  try {
+    throw_failure("execute", none.failure(), std::source_location::current());
+  } catch (const OutOfMemoryError& error) {
+    EXPECT_THAT(error.what(),
+                testing::StartsWith("[execute] cpu: cannot allocate 8 bytes at error_test.cpp:"));
+  }
+  try {
+    throw_failure(Failure{"no file"});
+  } catch (const OutOfMemoryError&) {
+    ADD_FAILURE() << "a failure of another kind";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "no file");
+  }
+}
+
 TEST(Check, IsAnInternalError) {
   const int n = 2;
   EXPECT_NO_THROW(LUMINAL_CHECK(n == 2));

@@ -100,6 +100,14 @@ TEST(Prove, SimplifyUnder) {
   EXPECT_EQ(under("a % n", {"a < n"}), parse("a"));
   EXPECT_EQ(under("a // n", {"a < n"}), 0);
   EXPECT_EQ(under("a // 4", {"a < 4"}), 0);
+  // Places in boxes of symbols: digits of which each is less than its extent.
+  EXPECT_EQ(under("(a*n + b) // n", {"b < n"}), parse("a"));
+  EXPECT_EQ(under("(a*n + b) % n", {"b < n"}), parse("b"));
+  EXPECT_EQ(under("(a*n + b) // (n*m)", {"b < n"}), parse("a // m"));
+  EXPECT_EQ(under("(a*n + b) % (n*m)", {"b < n"}), parse("a % m * n + b"));
+  EXPECT_EQ(under("(a*n + b) // (n*m)", {"b < n", "a < m"}), 0);
+  EXPECT_EQ(under("(a*m*n + b*n + c) // (m*n)", {"b < m", "c < n"}), parse("a"));
+  EXPECT_EQ(under("(a*n + b) // (n*m)", {"b <= n"}), parse("(a*n + b) // (n*m)"));
   EXPECT_EQ(under("(a*8 + b) // 8", {"b < 8"}), parse("a"));
   EXPECT_EQ(under("min(a*64 + 64, n)", {"a*64 + 64 <= n"}), parse("a*64 + 64"));
   EXPECT_EQ(under("min(x, y, z)", {"x <= y", "x <= z"}), parse("x"));

@@ -168,9 +168,11 @@ TEST(ModelFiles, RefusesWhatIsNoModelInOneLine) {
           "F",
           "torch.load(");
   refused("model.onnx", "\x08\x07\x12\x07pytorch",
-          "an ONNX file; this version runs GGUF files, safetensors files and Hugging Face folders");
+          "an ONNX file, which `luminal eval` runs; a GGUF file, a safetensors file or a Hugging Face folder "
+          "is expected");
   refused("noname", "\x08\x09\x12\x07pytorch",
-          "an ONNX file; this version runs GGUF files, safetensors files and Hugging Face folders");
+          "an ONNX file, which `luminal eval` runs; a GGUF file, a safetensors file or a Hugging Face folder "
+          "is expected");
   refused("text", "hello there",
           "offset 0: begins with \"hello th\", expected a GGUF file, a safetensors file or a Hugging Face "
           "folder");

@@ -153,6 +153,9 @@ TEST(Onnx, ReadsTensorsInOtherFilesOfTheFolder) {
               HasSubstr("external data at \"../w.bin\", outside of the model's folder"));
   EXPECT_THAT(refused(external("/etc/hostname")),
               HasSubstr("external data at \"/etc/hostname\": a relative path is expected"));
+  EXPECT_EQ(refused("hello there"), folder.file("m.onnx") + ": this is a text file, expected an ONNX model");
+  EXPECT_EQ(refused(std::string("PK\3\4 and more")),
+            folder.file("m.onnx") + ": this is a zip archive (.npz, .pt), expected an ONNX model");
   EXPECT_THAT(refused(external("absent.bin")), HasSubstr("absent.bin: No such file"));
   EXPECT_THAT(refused(external("w.bin", entry("offset", "8") + entry("length", "8"))),
               HasSubstr("external data ends at byte 16 of \"w.bin\", which has 12 bytes"));

@@ -164,7 +164,7 @@ private:
     const int rank = int(t.shape.size());
     std::vector<int> all(t.shape.size());
     std::iota(all.begin(), all.end(), 0);
-    switch (below(7)) {
+    switch (below(9)) {
     case 0: return b.reshape(b.reshape(x, {product(t.shape)}), t.shape);
     case 1: {
       if (rank < 2) return x;
@@ -207,6 +207,29 @@ private:
                                     {axis_symbol(rank, 2), axis_symbol(rank + 1, 3)})});
       const Op op = chance(50) ? Op::max : Op::add;
       return b.reduce(op, b.reduce(op, y, {chance(50) ? rank : rank + 1}), {rank});
+    }
+    case 6: { // a fold of what lies in another order, with two axes joined
+      if (rank < 2 || rank > 3 || t.dtype == DType::boolean) return x;
+      std::vector<int> order(all.rbegin(), all.rend());
+      const Shape shape(t.shape.rbegin(), t.shape.rend());
+      Shape joined = shape;
+      const int first = below(rank - 1);
+      joined[size_t(first)] = shape[size_t(first)] * shape[size_t(first) + 1];
+      joined.erase(joined.begin() + first + 1);
+      NodeId y = b.reshape(b.permute(x, order), joined);
+      joined.push_back(3);
+      std::vector<int> places(joined.size() - 1);
+      std::iota(places.begin(), places.end(), 0);
+      y = b.map(Op::add, {b.expand(y, joined, places), b.view(b.iota({3}, axis_symbol(0, 3), t.dtype), joined,
+                                                              {axis_symbol(rank - 1, 3)})});
+      return b.permute(b.reshape(b.reduce(Op::max, y, {rank - 1}), shape), order);
+    }
+    case 7: { // a sum over axes that are joined, in two ways
+      if (rank < 2 || is_float(t.dtype) || t.dtype == DType::boolean) return x;
+      std::vector<int> order(all.rbegin(), all.rend());
+      const NodeId joined = b.reshape(b.permute(x, order), {product(t.shape)});
+      const NodeId zero = b.map(Op::sub, {b.reduce(Op::add, joined, {0}), b.reduce(Op::add, x, all)});
+      return b.map(Op::add, {x, b.view(zero, t.shape, {})});
     }
     default: { // a sum of what does not vary
       if (rank > 3 || is_float(t.dtype) || t.dtype == DType::boolean) return x;

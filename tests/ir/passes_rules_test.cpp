@@ -215,6 +215,53 @@ TEST(PassRules, AFoldMakesItsResultInTheOrderInWhichItIsRead) {
   EXPECT_EQ(c.get(), want);
 }
 
+TEST(PassRules, AnAxisThatJoinsAxesOfUnknownLengthsBecomesThese) {
+  const auto product = [](const std::string& rows) {
+    return R"(symbol A: 1..8
+      symbol B: 1..8
+      symbol C: 1..8
+      symbol D: 1..8
+      symbol N: 1..8
+      fn @main(%x: f32[)" +
+           rows + R"(, %y: f32[C*D, N]) {
+        %q = view %y [m: A*B, n: N, k: C*D] -> [k, n]
+        %t = mul %p, %q
+        %f = fold [m: A*B, n: N, k: C*D] over [k] { sum %t[m, n, k] }
+        %g = get %f, 0
+        %r = view %g [i: A, j: B, n: N] -> [i*B + j, n]
+        return r = %r
+      })";
+  };
+  // x[i, c, j, d]: rows and the summed axis each join two axes between which others lie
+  const std::string text = product("A, C, B, D]");
+  std::string apart = text;
+  apart.insert(apart.find("        %q"),
+               "        %p = view %x [m: A*B, n: N, k: C*D] -> [m // B, k // D, m % B, k % D]\n");
+  Module m = after(passes::defaults(), apart);
+  const std::string made = to_string(m);
+  EXPECT_THAT(made, HasSubstr("fold [m0: A, m1: B, n: N, k0: C, k1: D] over [k0, k1]"));
+  EXPECT_THAT(made, HasSubstr("-> [i0, i3, i1, i4]"));
+  EXPECT_THAT(made, Not(HasSubstr("//")));
+  EXPECT_EQ(NodeKind::get, m.entry()[m.entry().results[0].value].kind) << made;
+  // x[i, j, c, d]: what is joined lies so
+  std::string together = product("A, B, C, D]");
+  together.insert(together.find("        %q"),
+                  "        %p = view %x [m: A*B, n: N, k: C*D] -> [m // B, m % B, k // D, k % D]\n");
+  EXPECT_THAT(to_string(after(passes::defaults(), together)),
+              HasSubstr("fold [m: A*B, n: N, k: C*D] over [k]"));
+
+  testing_ir::Case c(apart);
+  std::vector<double> x, y;
+  for (int i = 0; i < 3 * 2 * 4 * 5; ++i) x.push_back(1 / (i + 0.3)); // sums depend on their order
+  for (int i = 0; i < 2 * 5 * 6; ++i) y.push_back(1 / (i + 0.7));
+  c.bindings.symbols = {{"A", 3}, {"B", 4}, {"C", 2}, {"D", 5}, {"N", 6}};
+  c.with("x", testing_ir::tensor(DType::f32, {3, 2, 4, 5}, x));
+  c.with("y", testing_ir::tensor(DType::f32, {10, 6}, y));
+  const std::vector<double> want = c.get("r");
+  passes::defaults().run(c.module);
+  EXPECT_EQ(c.get("r"), want);
+}
+
 TEST(PassRules, EqualFunctionsAndResultsBecomeOne) {
   const Module m = after(passes::common_subexpressions() | passes::dead_code(), R"(
     fn @a(%p: f32[8], %q: f32[8]) { %s = mul %p, %q %t = tanh %s return u = %t, v = %t }

@@ -219,6 +219,14 @@ TEST(Builder, ReshapesAreViews) {
   EXPECT_EQ("i0, i1*2 + i2, i3", map_of(b.reshape(x, {n, 3, 2, 4})));
   EXPECT_EQ("i0, i1 // 4, i1 % 4", map_of(b.reshape(x, {n, 24})));
   EXPECT_EQ("i0 // 24, (i0 // 4) % 6, i0 % 4", map_of(b.reshape(x, {n * 24})));
+  // Axes that several axes on both sides are made of stay apart, with lengths that are not known, too.
+  const Expr m = Expr::symbol("m", {1, 64});
+  const NodeId y = b.input("y", {DType::f32, {n, m, 6, m}});
+  EXPECT_EQ("i0 // m, i0 % m, i1 // m, i1 % m", map_of(b.reshape(y, {n * m, m * 6})));
+  EXPECT_EQ("i0, i1, i2 // m, i2 % m", map_of(b.reshape(y, {n, m, m * 6})));
+  EXPECT_EQ("i0, i1 // 6, i1 % 6, i2", map_of(b.reshape(y, {n, m * 6, m})));
+  const NodeId z = b.input("z", {DType::f32, {n * m, m * 6}});
+  EXPECT_EQ("i1 + i0*m, i3 + i2*m", map_of(b.reshape(z, {n, m, 6, m})));
 }
 
 } // namespace

@@ -299,6 +299,32 @@ TEST_F(OnnxModels, LoopsOverADimension) {
   }
 }
 
+/// Sums of two neighbours each, cut out where the counter stands: as many steps as x has elements but one.
+TEST_F(OnnxModels, LoopsCutByTheirCounter) {
+  GraphText body, g;
+  body.nodes = {node("Unsqueeze", {"i", "zero"}, {"from"}),
+                node("Add", {"two", "from"}, {"to"}),
+                node("Slice", {"x", "from", "to", "zero"}, {"pair"}),
+                node("ReduceSum", {"pair", "zero"}, {"each"}, {integer("keepdims", 0)}),
+                node("Max", {"greatest", "each"}, {"next"}),
+                node("Identity", {"go"}, {"more"})};
+  body.inputs = {value("i", i64, {}), value("go", boolean, {}), value("greatest", f32, {})};
+  body.outputs = {value("more", boolean, {}), value("next", f32, {}), value("each", f32, {})};
+  g.nodes = {node("Shape", {"x"}, {"s"}), node("Sub", {"s", "one"}, {"fewer"}),
+             node("Squeeze", {"fewer"}, {"n"}),
+             node("Loop", {"n", "", "least"}, {"y", "all"}, {graph_attribute("body", body.text())})};
+  g.initializers = {tensor("zero", i64, {1}, raw<int64_t>({0})), tensor("one", i64, {1}, raw<int64_t>({1})),
+                    tensor("two", i64, {1}, raw<int64_t>({2})), tensor("least", f32, {}, raw<float>({-100}))};
+  g.inputs = {value("x", f32, {"n"})};
+  g.outputs = {value("y", f32, {}), value("all", f32, {"m"})};
+  OnnxModel m = load(g, {.dims = {{"n", {1, 8}}}});
+  m.input("x").set_dyn({1, 5, -2, 4});
+  EXPECT_THAT(run(m, "y"), ElementsAre(6));
+  EXPECT_THAT(m.output("all").data<float>(), ElementsAre(6, 3, 2));
+  m.input("x").set_dyn({-3, 1});
+  EXPECT_THAT(run(m, "y"), ElementsAre(-2));
+}
+
 /// Up to a multiple of 4, which is a number of zeros that the shape says; then a slice beyond the end.
 TEST_F(OnnxModels, PaddingByDimensions) {
   GraphText g;

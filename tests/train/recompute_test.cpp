@@ -62,6 +62,7 @@ TEST(Recompute, MeetsALimitOrRefusesIt) {
   EXPECT_GT(limited.segments(), 1);
   for (int i = 0; i < 3; ++i) // kernels are cut elsewhere, so that sums may be rounded otherwise
     EXPECT_NEAR(limited.step().loss, free.step().loss, 1e-5);
+  EXPECT_THROW(with(use.states), OutOfMemoryError);
   const std::string text = message_of([&] { with(use.states); });
   EXPECT_THAT(text, HasSubstr("[Trainer] a step needs "));
   EXPECT_THAT(text, HasSubstr("iB, the limit is "));

@@ -276,8 +276,9 @@ class Program:
             self.runner.run(
                 [values[name] for name in self.dims], addresses, [tensor.data_ptr() for tensor in targets]
             )
-        except pl.Error as error:
-            if "cannot allocate" not in str(error) or headroom == 0:
+        except pl.OutOfMemoryError as error:
+            # Address space of the greatest sizes can be lowered, memory for the present ones cannot.
+            if headroom == 0 or error.available is not None:
                 raise
             self.lower_sizes(values, headroom)
             return self.run(tensors, values, headroom // 4)

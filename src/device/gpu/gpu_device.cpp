@@ -131,13 +131,15 @@ public:
     if (data) memory_.free(data);
     const auto mega = [](int64_t n) { return double(n) / (1 << 20); };
     size_t free = 0, all = 0;
+    const bool known = d_.free_bytes(&free, &all) == 0;
     const std::string there =
-        d_.free_bytes(&free, &all) == 0
-            ? fmt::format(" ({:.1f} MiB are in use here, {:.1f} MiB of the device's {:.1f} MiB are free)",
-                          mega(memory_.in_use()), mega(int64_t(free)), mega(int64_t(all)))
-            : "";
-    return Failure{fmt::format("{}: cannot allocate {:.1f} MiB{}: {}", name_, mega(bytes), there,
-                               error_text(v_, d_, done.code))};
+        known ? fmt::format(" ({:.1f} MiB are in use here, {:.1f} MiB of the device's {:.1f} MiB are free)",
+                            mega(memory_.in_use()), mega(int64_t(free)), mega(int64_t(all)))
+              : "";
+    return Failure{
+        fmt::format("{}: cannot allocate {:.1f} MiB{}: {}", name_, mega(bytes), there,
+                    error_text(v_, d_, done.code)),
+        MemoryShortage{.needed = bytes, .available = known ? std::optional(int64_t(free)) : std::nullopt}};
   }
   void free(Memory memory) noexcept override {
     if (memory.data && use() == 0) memory_.free(memory.data);

@@ -101,7 +101,8 @@ public:
     void* data = cl_.clSVMAlloc(context_, mem_read_write | mem_fine_grain, size_t(padded), alignment);
     if (!data)
       return Failure{fmt::format("{}: cannot allocate {:.1f} MiB of {:.1f} MiB", name_,
-                                 double(padded) / (1 << 20), double(limits_.memory_bytes) / (1 << 20))};
+                                 double(padded) / (1 << 20), double(limits_.memory_bytes) / (1 << 20)),
+                     MemoryShortage{.needed = padded, .available = limits_.memory_bytes}};
     if (options.zero) std::memset(data, 0, size_t(padded));
     std::lock_guard lock(mutex_);
     allocations_[data] = padded;

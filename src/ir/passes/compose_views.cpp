@@ -73,11 +73,11 @@ std::optional<NodeId> compose(Rebuild& r, const Node& node) {
   for (Expr e : inner.map) {
     auto moved = replace(e);
     if (!moved) return {};
-    both.map.push_back(*moved);
+    both.map.push_back(simplified_within(*moved, both.shape));
   }
   auto predicate = replace(inner.predicate);
   if (!predicate) return {};
-  both.predicate = logical_and(outer.predicate, *predicate);
+  both.predicate = logical_and(outer.predicate, simplified_within(*predicate, both.shape));
   for (size_t h = 0; h < outer.holes.size();
        ++h) // its check is against the padded extent, which would be gone
     if (outer.holes[h].policy == OutOfRange::error &&
@@ -121,7 +121,7 @@ std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics) {
     const auto& iota = std::get<IotaAttr>(below.attr);
     auto value = AxisReplacement(iota.type.shape, view.map)(iota.value);
     if (!value) return {};
-    return r.add(IotaAttr{*value, node.type()}, {}, node.axis_names);
+    return r.add(IotaAttr{simplified_within(*value, node.type().shape), node.type()}, {}, node.axis_names);
   }
   if (below.kind != NodeKind::view) return {};
   auto id = compose(r, node);

@@ -26,8 +26,9 @@ std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape
   return of;
 }
 
-/// The value through a view; maps that nobody else reads are made in that order.
-std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth = 0) {
+} // namespace
+
+std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth) {
   const Node node = r[id]; // a copy: what is put down may move it
   if (node.kind == NodeKind::map && r.used_once(id) && depth < 8) {
     std::vector<NodeId> inputs;
@@ -50,8 +51,6 @@ std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int de
   if (auto simpler = view_rule(r, put, Numerics::exact)) return simpler;
   return made;
 }
-
-} // namespace
 
 std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node) {
   if (node.kind != NodeKind::view) return {};

@@ -153,6 +153,7 @@ namespace {
 std::optional<NodeId> simpler(passes::Rebuild& r, const Node& node) {
   if (auto id = passes::view_rule(r, node, Numerics::exact)) return id;
   if (auto id = passes::fold_order_rule(r, node)) return id;
+  if (auto id = passes::fold_digits_rule(r, node)) return id;
   if (auto id = passes::constant_rule(r, node, 4096)) return id;
   if (auto id = passes::arithmetic_rule(r, node, Numerics::exact)) return id;
   if (auto id = passes::reduction_rule(r, node, Numerics::exact)) return id;

@@ -127,69 +127,6 @@ void Split(Node& n) {
     n.refuse(fmt::format("makes {} parts for {} results", made.size(), n.outputs()));
   for (size_t i = 0; i < made.size(); i++) moved(n, made[i], i);
 }
-void Slice(Node& n) {
-  Tensor x = n.in(0);
-  Dims starts, ends;
-  std::vector<int64_t> axes, steps;
-  if (n.opset() < 10) {
-    for (const int64_t s : n.integers("starts")) starts.push_back(s);
-    for (const int64_t e : n.integers("ends")) ends.push_back(e);
-    axes = n.integers("axes");
-  } else {
-    starts = n.dims(1), ends = n.dims(2);
-    if (n.has(3)) axes = n.ints(3);
-    if (n.has(4)) steps = n.ints(4);
-  }
-  if (axes.empty())
-    for (size_t i = 0; i < starts.size(); i++) axes.push_back(int64_t(i));
-  if (starts.size() != ends.size() || axes.size() != starts.size() ||
-      (!steps.empty() && steps.size() != starts.size()))
-    n.refuse(fmt::format("has {} starts, {} ends, {} axes and {} steps: as many of each are expected",
-                         starts.size(), ends.size(), axes.size(), steps.size()));
-  for (size_t i = 0; i < axes.size(); i++) {
-    const int axis = axis_in(n, axes[i], x.rank());
-    const int64_t step = steps.empty() ? 1 : steps[i];
-    const Dim extent = x.dim(axis);
-    if (step == 0) n.refuse("has a step of 0");
-    if (starts[i].is_constant() && ends[i].is_constant() && extent.is_constant()) {
-      // Clamped as ONNX says: a negative step may end before the first element.
-      const int64_t size = extent.value();
-      const auto place = [&](int64_t at, int64_t low, int64_t high) {
-        if (at < 0) at += size;
-        return std::clamp(at, low, high);
-      };
-      const int64_t start = step > 0 ? place(starts[i].value(), 0, size)
-                                     : place(starts[i].value(), 0, std::max<int64_t>(size - 1, 0));
-      const int64_t end = step > 0 ? place(ends[i].value(), 0, size)
-                                   : place(ends[i].value(), -1, std::max<int64_t>(size - 1, -1));
-      const int64_t count =
-          std::max<int64_t>(0, step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step);
-      if (start == 0 && count == size && step == 1) continue;
-      Dims shape = x.shape();
-      shape[size_t(axis)] = size == 0 ? 0 : count;
-      x = terms::view(x, shape, [&](const Dims& at) {
-        Dims map = at;
-        map[size_t(axis)] = at[size_t(axis)] * Dim(step) + Dim(start);
-        return map;
-      });
-    } else {
-      // Numbers are clamped by the slice; an expression that is never before the end of the axis is here.
-      const auto clamped = [&](const Dim& at) {
-        const bool behind = !at.is_constant() && step > 0;
-        if (behind && prove(ge(to_expr(at), to_expr(extent))) == Truth::yes) return extent;
-        return behind ? n.importer().cut_at(at, extent) : at;
-      };
-      const Dim end = clamped(ends[i]);
-      const bool to_end = end.is_constant() && end.value() >= int64_t(1) << 30;
-      std::vector<luminal::Slice> slices(size_t(axis) + 1);
-      slices[size_t(axis)].start = clamped(starts[i]);
-      if (!to_end) slices[size_t(axis)].end = end;
-      slices[size_t(axis)].step = step;
-      x = x.slice(slices);
-    }
-  }
-  moved(n, n.in(0).id() == x.id() ? x : x);
-}
 void Pad(Node& n) {
   Tensor x = n.in(0);
   const std::string mode = n.one_of("mode", "constant", {"constant", "edge", "reflect", "wrap"});
