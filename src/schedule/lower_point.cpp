@@ -124,6 +124,11 @@ ValueRef StageLowering::named(Values& values, ValueRef value) {
 
 ValueRef StageLowering::loaded(const State& state, const FormulaLoad& f, DType dtype) const {
   Expr guard = f.guard.is_constant(1) ? f.guard : condition_at(state, f.guard);
+  if (const StageId made = l_.n_.writer(f.value)) {
+    const Stage& maker = l_.n_.cone.stages[made];
+    if (!maker.needed.is_constant(1) || !maker.domain.is_constant(1)) // elsewhere nobody wrote it
+      guard = logical_and(guard, state.counted);
+  }
   const Truth holds = prove(guard);
   if (holds == Truth::no) return constant(dtype, 0);
   if (holds == Truth::yes) guard = 1;
@@ -283,6 +288,7 @@ Body StageLowering::point(State& state) {
   if (prove(domain) == Truth::yes) domain = 1;
   bool by_lane = !domain.is_constant() && state.lane.is_symbol() &&
                  (depends_on(domain, state.lane) || !holes_of(l_.n_.cone, std::span(&s_.domain, 1)).empty());
+  if (by_lane) state.counted = domain;
   // A point outside of the domain leaves the accumulator as it is.
   auto kept = [&](ValueRef next, const ValueRef& before) {
     return by_lane ? apply(Op::select, {index(domain, DType::boolean), std::move(next), before}) : next;

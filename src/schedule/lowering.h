@@ -196,6 +196,7 @@ private:
     std::set<Expr, ExprLess> opened; // loop symbols of this stage that are open here
     std::set<HoleId> holes;          // index lets of this scope
     Expr lane = 0;                   // symbol of the open vector loop
+    Expr counted = 1;                // lanes of it that count
     std::set<size_t> ended;          // guards that do not hold for whole tiles here
     std::set<size_t> apart;          // unrolled loops of unknown remainders: run one by one around the tile
     std::map<const Formula*, ValueRef> made; // parts of bodies that have a name in this scope
