@@ -211,7 +211,7 @@ class Values(Case):
         self.check(lambda x: [x.to(t) for t in (torch.uint8, torch.int8, torch.int16, torch.int32)], x)
 
     def test_places_in_rows_with_nan(self):
-        """What PyTorch's halving finds: a NaN in the row comes before every value, one looked for after all."""
+        """As PyTorch halves: a NaN in the row comes before every value, one that is looked for after all."""
         inf, nan = float("inf"), float("nan")
         row = [-inf, -1.0, 0.0, 0.0, 2.0, inf]
         values = torch.tensor([-inf, -3.0, -1.0, -0.0, 0.0, 1.0, 2.0, inf, nan])

@@ -109,7 +109,6 @@ std::vector<Expr> StageLowering::exprs_of(bool body, bool after) const {
 }
 
 // ---- formulas ----
-
 void StageLowering::count_uses(Values& values, const FormulaRef& formula) {
   if (!formula || ++values.uses[formula.get()] > 1) return;
   for (auto& a : args_of(*formula)) count_uses(values, a);
@@ -124,11 +123,7 @@ ValueRef StageLowering::named(Values& values, ValueRef value) {
 
 ValueRef StageLowering::loaded(const State& state, const FormulaLoad& f, DType dtype) const {
   Expr guard = f.guard.is_constant(1) ? f.guard : condition_at(state, f.guard);
-  if (const StageId made = l_.n_.writer(f.value)) {
-    const Stage& maker = l_.n_.cone.stages[made];
-    if (!maker.needed.is_constant(1) || !maker.domain.is_constant(1)) // elsewhere nobody wrote it
-      guard = logical_and(guard, state.counted);
-  }
+  guard = logical_and(guard, where_written(state, f.value));
   const Truth holds = prove(guard);
   if (holds == Truth::no) return constant(dtype, 0);
   if (holds == Truth::yes) guard = 1;

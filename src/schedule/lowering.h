@@ -331,6 +331,8 @@ private:
   Body results(State& state); // innermost, when the folds are finished
   void count_uses(Values& values, const FormulaRef& formula);
   ValueRef value_of(Values& values, const FormulaRef& formula);
+  /// The lanes that may read a value which another stage makes for those that count alone.
+  Expr where_written(const State& state, ValueId value) const;
   ValueRef loaded(const State& state, const FormulaLoad& f, DType dtype) const;
   ValueRef named(Values& values, ValueRef value);
   ValueRef unit_from(Values& values, const ValueRef& start, const Formula& f);
