@@ -13,13 +13,6 @@ bool reads_with(const std::vector<Expr>& exprs, Expr lane) {
 
 } // namespace
 
-Expr StageLowering::where_written(const State& state, ValueId value) const {
-  const StageId made = l_.n_.writer(value);
-  if (!made) return 1;
-  const Stage& maker = l_.n_.cone.stages[made];
-  return maker.needed.is_constant(1) && maker.domain.is_constant(1) ? Expr(1) : state.counted;
-}
-
 /// The vector loop that alone reaches beyond the end of an axis.
 const StageLoop* StageLowering::lane_end(const State& state, const Guard& guard) const {
   auto loops = unopened(state, guard.value);

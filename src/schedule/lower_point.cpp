@@ -109,6 +109,7 @@ std::vector<Expr> StageLowering::exprs_of(bool body, bool after) const {
 }
 
 // ---- formulas ----
+
 void StageLowering::count_uses(Values& values, const FormulaRef& formula) {
   if (!formula || ++values.uses[formula.get()] > 1) return;
   for (auto& a : args_of(*formula)) count_uses(values, a);
@@ -123,7 +124,6 @@ ValueRef StageLowering::named(Values& values, ValueRef value) {
 
 ValueRef StageLowering::loaded(const State& state, const FormulaLoad& f, DType dtype) const {
   Expr guard = f.guard.is_constant(1) ? f.guard : condition_at(state, f.guard);
-  guard = logical_and(guard, where_written(state, f.value));
   const Truth holds = prove(guard);
   if (holds == Truth::no) return constant(dtype, 0);
   if (holds == Truth::yes) guard = 1;
@@ -283,7 +283,6 @@ Body StageLowering::point(State& state) {
   if (prove(domain) == Truth::yes) domain = 1;
   bool by_lane = !domain.is_constant() && state.lane.is_symbol() &&
                  (depends_on(domain, state.lane) || !holes_of(l_.n_.cone, std::span(&s_.domain, 1)).empty());
-  if (by_lane) state.counted = domain;
   // A point outside of the domain leaves the accumulator as it is.
   auto kept = [&](ValueRef next, const ValueRef& before) {
     return by_lane ? apply(Op::select, {index(domain, DType::boolean), std::move(next), before}) : next;

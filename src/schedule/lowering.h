@@ -196,7 +196,6 @@ private:
     std::set<Expr, ExprLess> opened; // loop symbols of this stage that are open here
     std::set<HoleId> holes;          // index lets of this scope
     Expr lane = 0;                   // symbol of the open vector loop
-    Expr counted = 1;                // lanes of it that count
     std::set<size_t> ended;          // guards that do not hold for whole tiles here
     std::set<size_t> apart;          // unrolled loops of unknown remainders: run one by one around the tile
     std::map<const Formula*, ValueRef> made; // parts of bodies that have a name in this scope
@@ -331,8 +330,6 @@ private:
   Body results(State& state); // innermost, when the folds are finished
   void count_uses(Values& values, const FormulaRef& formula);
   ValueRef value_of(Values& values, const FormulaRef& formula);
-  /// The lanes that may read a value which another stage makes for those that count alone.
-  Expr where_written(const State& state, ValueId value) const;
   ValueRef loaded(const State& state, const FormulaLoad& f, DType dtype) const;
   ValueRef named(Values& values, ValueRef value);
   ValueRef unit_from(Values& values, const ValueRef& start, const Formula& f);
