@@ -124,10 +124,13 @@ Indexed kthvalue(const Tensor& x, int64_t k, int axis = -1, bool keep_dims = fal
 /// The lower of two middle elements, and the first of its places; NaN where there is one.
 Indexed median(const Tensor& x, int axis = -1, bool keep_dims = false, LUMINAL_WHERE);
 /// How many elements of `sorted` ([n], or [.., n] with the leading axes of values) come before each
-/// value: i64. `right`: equal ones, too. NaN is greater than every number.
-Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false, LUMINAL_WHERE);
-/// searchsorted(boundaries, x, right).
-Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right = false, LUMINAL_WHERE);
+/// value: i64. `right`: equal ones, too. NaN is greater than every number; `nan_first`: a NaN in `sorted`
+/// comes before every value, wherever it stands (PyTorch's comparison).
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false, bool nan_first = false,
+                    LUMINAL_WHERE);
+/// searchsorted(boundaries, x, right, nan_first).
+Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right = false, bool nan_first = false,
+                 LUMINAL_WHERE);
 /// How often 0, 1, .. bins-1 occur in ids [n]; with weights [n] their sums. (PyTorch: as many bins
 /// as the largest id asks for.)
 Tensor bincount(const Tensor& ids, int64_t bins, const Tensor& weights = {}, LUMINAL_WHERE);

@@ -210,6 +210,28 @@ class Values(Case):
         x = torch.tensor([-5.0, -1.7, 255.9, 256, 300, -300, 70000, 1e6, 0.5, -0.5])
         self.check(lambda x: [x.to(t) for t in (torch.uint8, torch.int8, torch.int16, torch.int32)], x)
 
+    def test_places_in_rows_with_nan(self):
+        """As PyTorch halves: a NaN in the row comes before every value, one that is looked for after all."""
+        inf, nan = float("inf"), float("nan")
+        row = [-inf, -1.0, 0.0, 0.0, 2.0, inf]
+        values = torch.tensor([-inf, -3.0, -1.0, -0.0, 0.0, 1.0, 2.0, inf, nan])
+        lines = [torch.tensor(row[:n] + [nan] * odd) for n in (0, 1, 2, 4, 6) for odd in (0, 1, 3)]
+
+        def places(values, *lines):
+            return [
+                find
+                for line in lines
+                for right in (False, True)
+                for find in (
+                    torch.searchsorted(line, values, right=right),
+                    torch.bucketize(values, line, right=right),
+                )
+            ]
+
+        for type in (torch.float32, torch.float64, torch.bfloat16):
+            with self.subTest(type=type):
+                self.check(places, values.to(type), *(line.to(type) for line in lines))
+
 
 class Meaning(Case):
     """Changes in place, views, aliases."""

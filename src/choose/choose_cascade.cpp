@@ -50,6 +50,8 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
       t.wide = a;
   }
   if (!t.reduced) return {};
+  for (StageId s = t.stage + 1; s < nests_.cone.stages.end_id(); ++s) // it would read an unfinished state
+    if (contains(stage(s).axes, t.reduced)) return {};
   for (AxisId a : kept) {
     const Expr symbol = axis_at(a).symbol;
     bool everywhere = symbol.is_symbol(), used_again = true;

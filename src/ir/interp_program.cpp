@@ -218,6 +218,10 @@ public:
     for (size_t h = 0; h < holes.size(); ++h) {
       const Hole& hole = holes[h];
       NodeId operand = node.inputs[size_t(hole.input)];
+      if (is_empty(f_.function()[operand].type().shape)) { // along an axis that no result of the fold has
+        result.registers.push_back(number_index(hole.range.low));
+        continue;
+      }
       const ValueRegister x = value(operand, project(at, hole.axes));
       OpenHole i{.mask = result.mask, .x = x, .hole = &hole, .node = id};
       i.type = f_.function().nodes[operand].type().dtype;

@@ -81,7 +81,8 @@ struct Evaluation {
     for (size_t h = 0; h < list.size(); ++h) {
       const Hole& hole = list[h];
       const HostTensor& from = in(id, size_t(hole.input));
-      int64_t v = at(from, p, hole.axes).i, end = INT64_MAX; // the extent that the hole indexes by itself
+      // Empty along an axis that no result of the fold has: nothing reads the hole. end: of what it indexes
+      int64_t v = from.count() ? at(from, p, hole.axes).i : hole.range.low, end = INT64_MAX;
       if (from.dtype == DType::u64 && v < 0) v = INT64_MAX;
       if (f[id].kind != NodeKind::fold)
         for (Expr extent : hole_extents(f[id].attr, f[f[id].inputs[0]].type().shape, h))

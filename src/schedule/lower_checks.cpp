@@ -100,7 +100,8 @@ void Lowering::check_finished(ValueId value) {
                               mine, [&](TreeNode* p) { return p->loop == l.name && contains(theirs, p); }))
             refuse("stage {} reads {} outside of the loop {} of stage {}", n_.cone.stages[r].name,
                    n_.cone.values[value].name, l.name, n_.cone.stages[w].name);
-        bool running = nest.together.empty(); // inside of the loop that a cascade takes turns in
+        // Inside of the loop that a cascade takes turns in its own stages read what is there so far.
+        bool running = nest.together.empty() || n_.stages[r].cascade != nest.cascade;
         for (size_t i = 1; i < mine.size() && i < theirs.size() && mine[i] == theirs[i]; i++) {
           if (!running) {
             running = mine[i]->loop == nest.together;

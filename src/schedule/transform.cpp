@@ -49,6 +49,10 @@ void insert_copy(Nests& nests, StageId before, Stage stage) {
       refuse("the parts along {} go beyond the end of what was split: a copy would, too",
              nests.cone.axes[a].name);
   visit_loads(stage, [&](const FormulaLoad& f) {
+    for (StageId s = before; s < nests.cone.stages.end_id(); ++s)
+      if (writes(nests.cone.stages[s], f.value))
+        refuse("stage {} writes {} behind a copy of it: readers would see what it was before",
+               nests.cone.stages[s].name, nests.cone.values[f.value].name);
     for (const Stage& maker : nests.cone.stages)
       for (const Component& c : maker.components)
         if (c.out == f.value && !(maker.needed.is_constant(1) &&

@@ -3,7 +3,6 @@
 #include "luminal/indexing.h"
 #include "tensor/views.h"
 #include <algorithm>
-#include <bit>
 
 namespace luminal {
 namespace {
@@ -149,7 +148,7 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Where where) {
       .cast(DType::i64, where);
 }
 
-Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Where where) {
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, bool nan_first, Where where) {
   graph_of("searchsorted", {&sorted, &values}, where);
   const Shape line = type_of(sorted).shape, wanted = type_of(values).shape;
   bool fits = line.size() == 1 || (!line.empty() && line.size() == wanted.size());
@@ -166,16 +165,28 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
     throw Error("searchsorted", fmt::format("the last axis of {} needs a largest size", text_of(line)),
                 where);
   const DType type = promote(sorted.dtype(), values.dtype());
-  Tensor table = ordered_keys("searchsorted", sorted.cast(type, where), where),
+  const Tensor numbers = sorted.cast(type, where);
+  Tensor table = ordered_keys("searchsorted", numbers, where),
          x = ordered_keys("searchsorted", values.cast(type, where), where);
-  // Binary search for all values at once: `place` elements come before the value, of which it is
-  // known for sure.
-  Tensor place = number_of("searchsorted", x.graph(), DType::i64, 0, wanted, where);
-  for (int64_t step = most == 0 ? 0 : int64_t(std::bit_floor(uint64_t(most))); step > 0; step /= 2) {
-    place = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {
-      NodeId next = b.map(Op::add, {node_id(place), integer(b, DType::i64, step, wanted)});
+  if (nan_first && is_float(type))
+    table = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {
+      const DType keys = table.dtype();
+      NodeId least = integer(b, keys, -(int64_t(~uint64_t(0) >> (65 - bits(keys)))) - 1, line);
+      return b.map(Op::select, {b.map(Op::is_nan, {node_id(numbers)}), least, node_id(table)});
+    });
+  // Binary search for all values at once: the place lies in low..high, as PyTorch halves it (where NaN
+  // stands in the line, or it is not sorted, the result depends on that).
+  Tensor low = number_of("searchsorted", x.graph(), DType::i64, 0, wanted, where), high;
+  high = build("searchsorted", x.graph(), where,
+               [&](FunctionBuilder& b) { return b.iota(wanted, extent, DType::i64); });
+  for (int64_t left = most; left > 0; left /= 2) {
+    Tensor middle = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {
+      return b.map(Op::shr,
+                   {b.map(Op::add, {node_id(low), node_id(high)}), integer(b, DType::i64, 1, wanted)});
+    });
+    Tensor comes = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {
       const Interval range{0, most};
-      ViewAttr view; // element next - 1
+      ViewAttr view; // element `middle`
       view.shape = wanted;
       std::vector<int> all;
       for (size_t d = 0; d < wanted.size(); d++) {
@@ -183,26 +194,32 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
         if (d + 1 < line.size()) view.map.push_back(axis_symbol(int(d), line[d]));
       }
       const Expr at = hole_symbol(0, range);
-      view.map.push_back(at - 1);
-      view.predicate = logical_and(ge(at, 1), le(at, extent)); // nothing is read of a line without elements
+      view.map.push_back(at);
+      view.predicate = lt(at, extent); // beyond the end nothing is left to look at
       view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
-      NodeId element = b.add(view, {node_id(table), next}, {}, where);
+      NodeId element = b.add(view, {node_id(table), node_id(middle)}, {}, where);
       // a < v, or not v < a
-      NodeId comes = right ? b.map(Op::bit_not, {b.map(Op::lt, {node_id(x), element})})
-                           : b.map(Op::lt, {element, node_id(x)});
-      NodeId there = b.map(Op::le, {next, b.iota(wanted, extent, DType::i64)});
-      return b.map(Op::select, {b.map(Op::bit_and, {there, comes}), next, node_id(place)});
+      NodeId before = right ? b.map(Op::bit_not, {b.map(Op::lt, {node_id(x), element})})
+                            : b.map(Op::lt, {element, node_id(x)});
+      return b.map(Op::bit_and, {before, b.map(Op::lt, {node_id(low), node_id(high)})});
+    });
+    low = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {
+      NodeId next = b.map(Op::add, {node_id(middle), integer(b, DType::i64, 1, wanted)});
+      return b.map(Op::select, {node_id(comes), next, node_id(low)});
+    });
+    high = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {
+      return b.map(Op::select, {node_id(comes), node_id(high), node_id(middle)});
     });
   }
-  return place;
+  return low;
 }
-Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right, Where where) {
+Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right, bool nan_first, Where where) {
   graph_of("bucketize", {&x, &boundaries}, where);
   if (boundaries.rank() != 1)
     throw Error("bucketize",
                 fmt::format("the boundaries are {}, expected one axis", text_of(type_of(boundaries).shape)),
                 where);
-  return searchsorted(boundaries, x, right, where);
+  return searchsorted(boundaries, x, right, nan_first, where);
 }
 
 Tensor bincount(const Tensor& ids, int64_t bins, const Tensor& weights, Where where) {

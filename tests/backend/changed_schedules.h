@@ -120,6 +120,50 @@ inline FuzzTerm softmax_term(std::mt19937_64& random) {
       {}};
 }
 
+/// Products of rows and columns of which a mask of the positions hides some, whole tiles too: their softmax
+/// along what it leaves, 0 elsewhere, or the sums of each row alone. The products may be results, too.
+inline FuzzTerm weights_term(std::mt19937_64& random) {
+  const int64_t m = edge(random, 49), n = edge(random, 129), k = edge(random, 17),
+                past = int64_t(random() % 40);
+  const bool dynamic = random() % 2, products = random() % 2, sums_alone = random() % 2;
+  const std::string masks[] = {"n <= m", fmt::format("n <= m + {}", past), fmt::format("n < {}", past),
+                               "m <= n", fmt::format("m < {}", past)};
+  const std::string batches = dynamic ? "M" : std::to_string(1 + random() % 3),
+                    axes = fmt::format("[b: {}, m: {}, n: {}]", batches, m, n);
+  return {fmt::format(R"({symbol}fn @weights(%A: f32[{batches}, {m}, {k}], %B: f32[{batches}, {n}, {k}]) {{
+  %a = view %A {sums} -> [b, m, k]
+  %b = view %B {sums} -> [b, n, k]
+  %p = mul %a, %b
+  %f = fold {sums} over [k] {{ sum %p[b, m, n, k] }}
+  %g = get %f, 0
+  %one = const f32 1
+  %F = fold {axes} over [n] where {mask} {{
+    max %g[b, m, n];
+    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[]
+  }}
+  %h = get %F, 0
+  %l = get %F, 1
+  %hh = view %h {axes} -> [b, m]
+  %ll = view %l {axes} -> [b, m]
+  %d = sub %g, %hh
+  %e = exp2 %d
+  %w = div %e, %ll
+  %t = iota bool {axes} -> {mask}
+  %z = iota f32 {axes} -> 0
+  %y = {y}
+  return y = %y{more}
+}}
+)",
+                      fmt::arg("symbol", dynamic ? "symbol M: 1..129\n" : ""), fmt::arg("batches", batches),
+                      fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("axes", axes),
+                      fmt::arg("sums", fmt::format("[b: {}, m: {}, n: {}, k: {}]", batches, m, n, k)),
+                      fmt::arg("mask", masks[random() % std::size(masks)]),
+                      fmt::arg("y", sums_alone ? "add %h, %l" : "select %t, %w, %z"),
+                      fmt::arg("more", products ? ", g = %g" : "")),
+          dynamic ? std::map<std::string, int64_t>{{"M", 1 + int64_t(random() % 5)}}
+                  : std::map<std::string, int64_t>{}};
+}
+
 /// How far apart the numbers of a row or of a column lie: NaN where one of them is, which a
 /// comparison passes over.
 inline FuzzTerm spread_term(std::mt19937_64& random) {
@@ -208,16 +252,22 @@ inline void expect_right(const Module& module, const Cone& cone, const Kernel& k
       "fuzz", symbols, false, 0, {{"w", {-100, 100}}, {"A", {0, 255}}, {"B", {-128, 127}}}};
   Bindings inputs = random_bindings(function, about, seed);
   if (special) sprinkle(inputs, seed);
-  const HostTensor want = Interpreter(module, inputs).run().at("y");
+  const auto answers = Interpreter(module, inputs).run();
   const int workers = 1 + int(seed % 2);
   const KernelRun got = run_cone(function, cone, kernel, inputs, adversarial(seed, workers));
   ASSERT_TRUE(got.run.ok()) << got.run.text();
-  ASSERT_LE(difference(DType::f32, got.results.at("y"), want), 3e-6);
+  for (const auto& [name, want] : answers)
+    ASSERT_LE(difference(DType::f32, got.results.at(name), want), 3e-6) << name;
   test::Arguments args = arguments_of(function, cone, kernel, inputs);
   test::Program(kernel, target).run(args, workers);
-  ASSERT_LE(difference(DType::f32, args.data.at("y"), want), 3e-6) << "machine code";
-  // Rules take zeros of either sign alike; one kernel gives the same ones.
-  ASSERT_EQ(signs_of_zeros(args.data.at("y")), signs_of_zeros(got.results.at("y")));
+  for (const FunctionResult& r : function.results) {
+    const auto at = std::ranges::find_if(
+        cone.values, [&](const ConeValue& v) { return v.origin == r.value && v.role == ValueRole::output; });
+    const test::Bytes& made = args.data.at(at->name);
+    ASSERT_LE(difference(DType::f32, made, answers.at(r.name)), 3e-6) << r.name << " of machine code";
+    // Rules take zeros of either sign alike; one kernel gives the same ones.
+    ASSERT_EQ(signs_of_zeros(made), signs_of_zeros(got.results.at(r.name))) << r.name;
+  }
 }
 
 /// Seeds [first, first + usual), or those of the environment: a legal change is the next one's

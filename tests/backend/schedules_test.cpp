@@ -11,6 +11,9 @@ TEST(ChangedSchedules, ProductsWithStoredWeights) {
 TEST(ChangedSchedules, ProductsOfNarrowNumbers) {
   check_changes(narrow_term, 1, 20, {DirectiveKind::stage, DirectiveKind::split_at});
 }
+TEST(ChangedSchedules, HiddenWeights) {
+  check_changes(weights_term, 1, 20, {DirectiveKind::predicate_bound, DirectiveKind::predicate_split});
+}
 /// A sum begins from the products that fill no word of the instruction: what stands beside them in
 /// memory, infinities too, is not part of it.
 TEST(NarrowProducts, OddSumsTakeDotInstructions) {

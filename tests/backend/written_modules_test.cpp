@@ -473,5 +473,18 @@ fn @main(%x: f64[40], %t: f64[40], %m: f64[37]) {
 )");
 }
 
+/// A hole that no condition reads is not looked at, and may lie along an empty axis.
+TEST(WrittenModules, AHoleThatNothingReadsMayBeEmpty) {
+  expect_plan(R"(
+fn @main(%n: i32[3, 0], %x: f32[3, 4]) {
+  %f = fold [i: 3, j: 4, k: 0] over [j] with h0 = %n[i, k] in 0..1 where 0 { sum %x[i, j] }
+  %y = get %f, 0
+  %g = fold [i: 3, j: 4, k: 0] over [j] with h0 = %n[i, k] in 0..1 where j < 2 { sum %x[i, j] }
+  %z = get %g, 0
+  return y = %y, z = %z
+}
+)");
+}
+
 } // namespace
 } // namespace luminal::written_modules

@@ -61,6 +61,8 @@ const RefusedSchedule rows[] = {
     {"turned", "operand y i copy", "`operand y i copy`: stage y is not a sum of products"},
     {"attention", "cascade F k_2;operand o e copy",
      "`operand o e copy`: F.w is made only where stage l needs it: a copy would read what nobody wrote"},
+    {"product", "cascade f k;stage c copy",
+     "`stage c copy`: stage c writes c behind a copy of it: readers would see what it was before"},
     {"gather", "operand f i copy", "`operand f i copy`: no factor of stage f varies with i"},
     {"gather", "operand f n copy",
      "`operand f n copy`: a factor of stage f is found through indices from memory"},

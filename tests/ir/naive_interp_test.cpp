@@ -183,21 +183,25 @@ TEST(NaiveInterpreter, AgreesOnRandomModules) {
 TEST(NaiveInterpreter, AConditionCountsForComponentsWithoutTheAxisThatIsEmpty) {
   Module module = parse_module(R"(
 symbol m: 0..3
-fn @main(%x: bool[2], %v: bool[2, m], %n: i32[2]) {
+fn @main(%x: bool[2], %v: bool[2, m], %n: i32[2], %w: i32[2, m]) {
   %f = fold [i: 2, j: m] over [i] where 0 { any %v[i, j]; any %x[i] }
   %y = get %f, 1
   %g = fold [i: 2, j: m] over [i] with h = %n[i] in 0..3 where i < h { any %v[i, j]; any %x[i] }
   %z = get %g, 1
-  return y = %y, z = %z
+  %e = fold [i: 2, j: m] over [i] with h = %w[i, j] in 0..3 where 0 { any %x[i] }
+  %u = get %e, 0
+  return y = %y, z = %z, u = %u
 })");
   Bindings bindings;
   bindings.symbols["m"] = 0;
   bindings.inputs["x"] = host_tensor(DType::boolean, {2}, std::vector<double>{1, 1});
   bindings.inputs["v"] = host_tensor(DType::boolean, {2, 0}, {});
   bindings.inputs["n"] = host_tensor(DType::i32, {2}, std::vector<double>{0, 1});
+  bindings.inputs["w"] = host_tensor(DType::i32, {2, 0}, {});
   auto results = both(module, bindings);
   EXPECT_EQ(results["y"].at(0), 0);
   EXPECT_EQ(results["z"].at(0), 0);
+  EXPECT_EQ(results["u"].at(0), 0); // nothing reads the hole, which lies along the empty axis
 }
 
 /// Functions that call the one before them: many are computed, more are refused at once.

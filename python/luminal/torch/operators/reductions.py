@@ -223,7 +223,7 @@ def searchsorted(
     if sorter is not None:
         boundaries = boundaries.gather(-1, sorter)
     boundaries, values = c.common(boundaries, x)
-    return pl.searchsorted(boundaries, values, right=right)
+    return pl.searchsorted(boundaries, values, right=right, nan_first=True)
 
 
 @operator("aten.searchsorted.Scalar")
@@ -234,7 +234,7 @@ def searchsorted_number(c: C, boundaries: T, x: T, **words: T) -> T:
 @operator("aten.bucketize.Tensor")
 def bucketize(c: C, x: T, boundaries: T, *, out_int32: bool = False, right: bool = False) -> T:
     x, boundaries = c.common(x, boundaries)
-    return pl.bucketize(x, boundaries, right=right)
+    return pl.bucketize(x, boundaries, right=right, nan_first=True)
 
 
 @operator("aten.histc")
