@@ -6,7 +6,9 @@
 //   floordiv(e, c) = p alone                e = c * p + f              f free in 0..c-1
 //   mod(e, c) = q alone                     e = c * f + q              f free in e's range / c
 //   c * a = p                               a = p / c                  where c divides p
-//   c1 * a1 + .. + cn * an = p, digits      a1 = p / c1, rest p mod c1 (each c above the sum of the rest)
+//   c1 * a1 + .. + cn * an = p, digits      a1 = p / c1, rest p mod c1 (each c above the rest's sum)
+//   r + floordiv(c * a + k, d) = p          a from ceil((d * (p - R + 1) - k) / c) on, as many as the R values
+//                                           of r reach (windows that divide an axis unevenly)
 //   otherwise                               the shortest axis is free, and goes to the right side
 // An axis that no equation names is free (a broadcast); an equation without an unknown is a
 // condition (a diagonal). At last every axis must lie in its extent.
@@ -46,7 +48,7 @@ public:
     for (size_t e = 0; e < map.size(); ++e)
       equations_.push_back({map[e], axis_symbol(known_axes + int(e), x_[e])});
     for (int step = 0; step < 200 && !equations_.empty(); ++step)
-      if (!settle_known() && !join_quotients() && !solve_one() && !free_one()) return {};
+      if (!settle_known() && !join_quotients() && !solve_one() && !solve_uneven() && !free_one()) return {};
     if (!equations_.empty()) return {};
     for (size_t d = 0; d < view_.size(); ++d)
       if (!known_[d]) make_free(d);
@@ -279,6 +281,52 @@ private:
         if (term != atom && (term.kind() == ExprKind::mod || term.kind() == ExprKind::floordiv) &&
             term.args()[0] == atom.args()[0])
           return true;
+    return false;
+  }
+
+  size_t number_of(Expr axis) const { return size_t(std::ranges::find(axes_, axis) - axes_.begin()); }
+  /// s * a + floordiv(c * a + k, d) is one quotient of (s * d + c) * a + k.
+  struct Begin {
+    Expr axis, divisor;
+    int64_t factor = 0, constant = 0;
+  };
+  std::optional<Begin> begin_of(const std::vector<Term>& terms, size_t within) const {
+    std::optional<Begin> begin;
+    const auto plain = [](const Term& t) { return !t.negative && t.coefficient.is_constant(); };
+    for (size_t k = 0; k < terms.size(); ++k) {
+      const Expr atom = terms[k].atom;
+      if (k == within || atom.kind() != ExprKind::floordiv) continue;
+      const Affine inner = affine_terms(atom.args()[0]);
+      if (begin || !plain(terms[k]) || !terms[k].coefficient.is_constant(1) || inner.terms.size() != 1 ||
+          !is_axis(inner.terms[0].first) || !atom.args()[1].is_constant())
+        return {};
+      begin = Begin{inner.terms[0].first, atom.args()[1], inner.terms[0].second, inner.constant};
+    }
+    for (size_t k = 0; begin && k < terms.size(); ++k) {
+      if (k == within || terms[k].atom.kind() == ExprKind::floordiv) continue;
+      if (terms[k].atom != begin->axis || !plain(terms[k])) return {};
+      begin->factor += terms[k].coefficient.value() * begin->divisor.value();
+    }
+    return begin && begin->factor > 0 ? begin : std::nullopt;
+  }
+  bool solve_uneven() {
+    for (size_t k = 0; k < equations_.size(); ++k) {
+      Expr p;
+      const auto terms = terms_of(equations_[k], p);
+      for (size_t within = 0; terms && within < terms->size(); ++within) {
+        const Term& r = (*terms)[within];
+        if (!is_axis(r.atom) || r.negative || !r.coefficient.is_constant(1)) continue;
+        const Expr taps = view_[number_of(r.atom)];
+        const auto begin = begin_of(*terms, within);
+        if (!begin || begin->axis == r.atom || !taps.is_constant() || taps.value() < 1) continue;
+        equations_.erase(equations_.begin() + std::ptrdiff_t(k));
+        const Expr d = begin->divisor, least = ceildiv(d * (p - taps + 1) - begin->constant, begin->factor);
+        const Expr a = least + free_symbol((taps.value() * d.value() - 1) / begin->factor + 1);
+        settle({begin->axis, a}, true);
+        settle({r.atom, p - floordiv(a * begin->factor + begin->constant, d)}, true);
+        return true;
+      }
+    }
     return false;
   }
 

@@ -3,6 +3,7 @@
 #include "gradient_support.h"
 #include "luminal/inspect.h"
 #include <algorithm>
+#include <gmock/gmock.h>
 
 namespace luminal::testing_train {
 namespace {
@@ -57,6 +58,29 @@ TEST(WindowGradients, OfImagesWithOneColumn) {
       p.check({conv(p.input({1, 1, 1, 4, 1}).exp(), p.input({2, 1, 3, 2, 3}), {},
                     {.stride = stride, .padding = padding})});
     }
+}
+
+// Windows that divide an axis unevenly: begin and length vary.
+TEST(WindowGradients, OfUnevenWindows) {
+  Probe choose(11);
+  for (int round = 0; round < 40; ++round) {
+    Probe p(200 + uint64_t(round));
+    const int64_t rows = 1 + choose.pick(12), columns = 1 + choose.pick(31), high = 1 + choose.pick(9),
+                  wide = 1 + choose.pick(9);
+    SCOPED_TRACE(fmt::format("round {}: {}x{} to {}x{}", round, rows, columns, high, wide));
+    const Tensor x = p.input({2, rows, columns}).exp();
+    p.check({adaptive_avg_pool(x, {high, wide}), adaptive_max_pool(x, {wide})},
+            {.most = 12, .second = round % 8 == 0});
+  }
+}
+
+// An element lies in two windows at most, of 7 over 30: no more places are looked at along each axis.
+TEST(WindowGradients, OfUnevenWindowsLookAtFew) {
+  Graph g;
+  const Tensor x = g.tensor({1, 2, 30, 30}, DType::f32, "x"), y = adaptive_avg_pool(x, {7, 7});
+  Tensor dx = gradients({y}, {x}, {.upstream = {g.tensor(y.shape(), DType::f32, "dy")}})[0];
+  dx.keep();
+  EXPECT_THAT(g.to_string(), testing::HasSubstr("[i0: 2, i1: 30, i2: 30, i3: 2, i4: 2]"));
 }
 
 // What a mask hides of the image has no gradient.
