@@ -129,12 +129,13 @@ void bind_out_of_memory(nb::module_& m, nb::handle error) {
       "what needs less.";
   const nb::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
   type.attr("needed") =
-      property(nb::cpp_function([](nb::handle self) { return self.attr("_shortage")[0]; },
+      property(nb::cpp_function([](nb::handle self) { return self.attr("_shortage")[0]; }, nb::is_method(),
                                 nb::sig("def needed(self) -> int"), "Bytes that were asked for."));
-  type.attr("available") = property(nb::cpp_function(
-      [](nb::handle self) { return self.attr("_shortage")[1]; }, nb::sig("def available(self) -> int | None"),
-      "Bytes that the machine or the device has, or the limit; None where the "
-      "system does not say."));
+  type.attr("available") =
+      property(nb::cpp_function([](nb::handle self) { return self.attr("_shortage")[1]; }, nb::is_method(),
+                                nb::sig("def available(self) -> int | None"),
+                                "Bytes that the machine or the device has, or the limit; None where the "
+                                "system does not say."));
   nb::register_exception_translator(
       [](const std::exception_ptr& thrown, void* payload) {
         try {

@@ -43,14 +43,19 @@ IdVector<NodeId, bool> read_otherwise(const Function& f) {
 }
 
 /// May what a kernel computes there from what is in memory be subnormal where that is not?
-bool may_vanish(const Function& f, NodeId id, const std::set<NodeId>& in_memory) {
-  const Node& node = f[id];
-  const auto* map = std::get_if<MapAttr>(&node.attr);
-  if (!map && node.kind != NodeKind::view) return false;
-  if (map && map->user_op.empty() && luminal::may_vanish(map->op)) return true;
-  return std::ranges::any_of(node.inputs, [&](NodeId input) {
-    return !in_memory.contains(input) && may_vanish(f, input, in_memory);
-  });
+bool may_vanish(const Function& f, NodeId root, const std::set<NodeId>& in_memory) {
+  std::set<NodeId> seen{root};
+  std::vector<NodeId> stack{root};
+  while (!stack.empty()) {
+    const Node& node = f[stack.back()];
+    stack.pop_back();
+    const auto* map = std::get_if<MapAttr>(&node.attr);
+    if (!map && node.kind != NodeKind::view) continue;
+    if (map && map->user_op.empty() && luminal::may_vanish(map->op)) return true;
+    for (NodeId input : node.inputs)
+      if (!in_memory.contains(input) && seen.insert(input).second) stack.push_back(input);
+  }
+  return false;
 }
 
 NodeId zero_where_subnormal(FunctionBuilder& b, NodeId x) {

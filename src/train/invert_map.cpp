@@ -7,7 +7,7 @@
 //   mod(e, c) = q alone                     e = c * f + q              f free in e's range / c
 //   c * a = p                               a = p / c                  where c divides p
 //   c1 * a1 + .. + cn * an = p, digits      a1 = p / c1, rest p mod c1 (each c above the rest's sum)
-//   r + floordiv(c * a + k, d) = p          a from ceil((d * (p - R + 1) - k) / c) on, as many as the R values
+//   r + floordiv(c * a + k, d) = p          a from ceil((d * (p - R + 1) - k) / c) on, as many as R values
 //                                           of r reach (windows that divide an axis unevenly)
 //   otherwise                               the shortest axis is free, and goes to the right side
 // An axis that no equation names is free (a broadcast); an equation without an unknown is a
