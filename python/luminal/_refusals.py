@@ -94,7 +94,7 @@ def _inside(parameter: _Parameter, value: object) -> str:
     """What is wrong with a value whose own type fits: its text, or one of its items."""
     if "DTypeLike" in parameter.type and isinstance(value, str):
         words = [str(dtype).rpartition(".")[2] for dtype in DType]
-        return f"there is no dtype {value!r}; there are {', '.join(words)}"
+        return f"{value!r} is not a dtype; the dtypes are {', '.join(words)}"
     if "Shape" in parameter.type and isinstance(value, (list, tuple)):
         wrong = [item for item in value if not isinstance(item, Dim) and not hasattr(item, "__index__")]
         return f"{parameter.name} holds {wrong[0]!r}, not a whole number" if wrong else ""

@@ -26,7 +26,7 @@ class Refusals(unittest.TestCase):
     def test_arguments_whose_items_do_not_fit(self):
         with self.assertRaisesRegex(TypeError, "shape holds 2.5, not a whole number"):
             pl.zeros((2.5, 3))
-        with self.assertRaisesRegex(TypeError, "there is no dtype 'float33'; there are bool, .*f32"):
+        with self.assertRaisesRegex(TypeError, "'float33' is not a dtype; the dtypes are bool, .*f32"):
             pl.zeros((2,), dtype="float33")
         with pl.Graph() as g:
             (pl.zeros((2,)) + 1).keep()

@@ -133,7 +133,7 @@ Value* MathEmitter::by_vectors(llvm::ArrayRef<Value*> args,
   return b_.CreateShuffleVector(first, part(all.drop_front(width / 2)), all);
 }
 
-/// An instruction of AVX-512 with a mask of all lanes but those of `keep`, which are the lanes of `kept`.
+/// An instruction of AVX-512 for the lanes of a mask; the others are those of `kept`.
 Value* MathEmitter::masked(const char* name, llvm::Type* result, llvm::SmallVector<Value*, 4> args,
                            Value* kept, Value* lanes) {
   args.append({kept, lanes, b_.getInt32(4)}); // rounds as everything does

@@ -1,7 +1,8 @@
 // compile/subnormal_factors.cpp -- stored values that only multiply in sums hold zeros for subnormal numbers.
 //
-// A multiply-add with a subnormal operand takes 150 cycles on many processors, and exponentials of
-// differences are full of them. That a sum may take such a factor for zero: ir/ops.h.
+// A vector multiply-add with a subnormal operand takes some 150 cycles on Intel's processors, and
+// exponentials of differences are full of them. That a sum may take such a factor for zero: ir/ops.h. A sum
+// that is multiplied afterwards does not: the rules may have moved out of it what makes its factors large.
 #include "compile/pass_list.h"
 #include "compile/rewrite.h"
 #include <algorithm>
@@ -23,9 +24,17 @@ bool only_adds(const Node& fold, NodeId input) {
   return true;
 }
 
+/// May a factor of a sum be applied to what it gives?
+bool scales(const MapAttr& map) { return map.op == Op::mul || map.op == Op::div || map.op == Op::fma; }
+/// Does a factor of its result stand for a factor of its arguments?
+bool hands_on(const Node& node, const MapAttr* map) {
+  if (!map) return node.kind == NodeKind::get || node.kind == NodeKind::fold;
+  return map->op == Op::add || map->op == Op::sub || map->op == Op::neg || map->op == Op::select;
+}
+
 /// The values that someone reads who does not multiply by them in a sum of f32.
 IdVector<NodeId, bool> read_otherwise(const Function& f) {
-  IdVector<NodeId, bool> read(f.nodes.size()), not_added(f.nodes.size());
+  IdVector<NodeId, bool> read(f.nodes.size()), not_added(f.nodes.size()), scaled(f.nodes.size());
   for (const FunctionResult& result : f.results) read[result.value] = not_added[result.value] = true;
   for (size_t i = f.nodes.size(); i-- > 0;) { // who reads it comes after it
     const NodeId id(i);
@@ -35,7 +44,8 @@ IdVector<NodeId, bool> read_otherwise(const Function& f) {
         map && map->op == Op::mul && map->user_op.empty() && is_f32(node) && !not_added[id];
     for (size_t k = 0; k < node.inputs.size(); k++) {
       const NodeId input = node.inputs[k];
-      if (node.kind != NodeKind::fold || !only_adds(node, input)) not_added[input] = true;
+      if ((map && scales(*map)) || (scaled[id] && hands_on(node, map))) scaled[input] = true;
+      if (node.kind != NodeKind::fold || scaled[id] || !only_adds(node, input)) not_added[input] = true;
       if (!multiplies && (node.kind != NodeKind::view || k > 0 || read[id])) read[input] = true;
     }
   }

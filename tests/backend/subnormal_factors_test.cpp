@@ -90,6 +90,24 @@ TEST(SubnormalFactors, OfSumsAloneAreZeros) {
               testing::Not(testing::HasSubstr(least_normal)));
 }
 
+// What the sum is multiplied by may have been a factor of its terms.
+TEST(SubnormalFactors, StayWhereTheSumIsScaled) {
+  const Module scaled = parse_module(R"(
+fn @main(%s: f32[6, 40], %v: f32[40, 24], %r: f32[6]) {
+  %p = exp %s
+  %pv = view %p [m: 6, c: 24, n: 40] -> [m, n]
+  %vv = view %v [m: 6, c: 24, n: 40] -> [n, c]
+  %x = mul %pv, %vv
+  %f = fold [m: 6, c: 24, n: 40] over [n] { sum %x[m, c, n] }
+  %t = get %f, 0
+  %u = add %t, %t
+  %rv = view %r [m: 6, c: 24] -> [m]
+  %o = mul %u, %rv
+  return o = %o
+})");
+  EXPECT_THAT(loops(scaled, stored("kernel %p kernel %o")), testing::Not(testing::HasSubstr(least_normal)));
+}
+
 TEST(SubnormalFactors, AreWithinTheBoundOfTheInterpreter) {
   for (const float scale : {1.f, 1e12f, 1e25f, 1e37f}) {
     SCOPED_TRACE(scale);
