@@ -176,7 +176,7 @@ DefaultScheduler::product(StageId s, const std::vector<std::string>& common) con
     const auto rank = [&](const StageLoop* x) {
       return std::pair(p.across && written(*x) == Step::contiguous && trips(*x) >= 4, trips(*x));
     };
-    if (!m || rank(l) > rank(m)) m = l;
+    if (!m || rank(l) > rank(m) || (rank(l) == rank(m) && on_tiles(s))) m = l; // (tiles: the innermost)
   }
   if (!m) return {};
   // A vector lies inside of the domain as a whole.
@@ -344,7 +344,7 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
   // Multiplied by tiles they are used up faster than a cache but the second brings them.
   if (b.tiled) {
     const int64_t deep = b.divisible ? std::min<int64_t>(p.deep, deepest_tiles) : p.deep,
-                  fit = limits_.l2 / 2 / (4 * deep);
+                  fit = limits_.l2 * 3 / 8 / (4 * deep);
     usual_share = std::min(usual_share, std::max(b.columns, fit / b.columns * b.columns));
   }
   std::vector<int64_t> shares{usual_share};
@@ -373,8 +373,9 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
           : ask(s, "depth",
                 b.divisible && p.deep > (b.tiled || in_parts ? most_depth : 1024) ? usual_depth : p.deep,
                 depths);
-  const int64_t fits = std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * b.depth) / b.rows * b.rows, b.rows * 4,
-                                           240 / b.rows * b.rows);
+  const int64_t fits = b.tiled ? b.rows // (they pass by in no time)
+                               : std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * b.depth) / b.rows * b.rows,
+                                                     b.rows * 4, 240 / b.rows * b.rows);
   std::vector<int64_t> blocks;
   for (int64_t size : {32, 64, 128, 192})
     if (size >= b.rows && size / b.rows * b.rows < p.rows) blocks.push_back(size / b.rows * b.rows);

@@ -32,7 +32,8 @@ void DefaultScheduler::units(bool copies) {
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {
         if (moves && few_axis_.empty() &&
-            (panels_in_tiles(name, unit) || words_in_tiles(name, unit) || matrix_in_tiles(name, unit)))
+            (panels_in_tiles(name, unit) || words_in_tiles(name, unit) || frame_in_tiles(name, unit) ||
+             matrix_in_tiles(name, unit)))
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
@@ -122,20 +123,26 @@ bool DefaultScheduler::on_tiles(StageId s) const {
 }
 
 /// A unit with tile registers, for products that fill them: two by two tiles of results, whose columns come
-/// from a copy in words.
-bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string& unit) {
+/// from a copy in words. `framed`: a value of which a copy with zeros around it is read.
+bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string& unit,
+                                      const std::string& framed) {
   const Unit tile = *find_unit(unit);
   Attempt attempt = begin();
   if (tile.n != limits_.lanes ||
       !try_add(DirectiveKind::unit, {name, unit, nests_.free_name(name + ".words")}))
     return false;
+  if (!framed.empty()) try_add(DirectiveKind::padded_copy, {framed, nests_.free_name(framed + ".frame")});
   const StageId s = nests_.stage(name);
   Attempt merged = begin(); // as matmul() does again
   merge_rows(s);
   const std::optional<Product> p = product(s, {});
+  int64_t all_rows = p ? p->rows : 0;
+  if (p)
+    for (const std::string& rows : p->more_rows) all_rows *= trips(*nest(s).find(rows));
   const bool suits = p && !p->cut && copies_words(s - 1) && stage(s - 1).components[0].out == p->value &&
-                     p->panels.empty() && !p->across && !p->transposed && p->rows >= 2 * tile.m &&
-                     p->columns >= 2 * tile.n && contains(p->depth, words_of_tiles(*p)) &&
+                     p->panels.empty() && !p->across && !p->transposed && all_rows >= 2 * tile.m &&
+                     4 * p->rows >= tile.m && p->columns >= 2 * tile.n &&
+                     contains(p->depth, words_of_tiles(*p)) &&
                      trips(*nest(s).find(words_of_tiles(*p))) >= tile.k;
   undo(std::move(merged));
   if (suits && any_rows_) note_tile_rows(s, p->value);
@@ -206,6 +213,14 @@ void DefaultScheduler::merge_rows(StageId s) {
   for (auto p = product(s, {}); p; p = product(s, {}))
     if (std::ranges::none_of(p->more_rows, [&](const std::string& other) { return merged(*p, other); }))
       return;
+}
+
+/// The same where windows of rows that are contiguous along the sum (channels last) are read from a copy with
+/// the zeros around the image.
+bool DefaultScheduler::frame_in_tiles(const std::string& name, const std::string& unit) {
+  const auto p = windowed_product(nests_.cone, stage(nests_.stage(name)));
+  if (!p || !p->window || p->step == Step::contiguous || !takes_padded_copy(nests_.cone, *p)) return false;
+  return windowed_ |= words_in_tiles(name, unit, value_at(load_of(*p->x)->value).name);
 }
 
 /// The same for what is read through windows, or along several axes: as a matrix.

@@ -82,7 +82,8 @@ private:
   bool has_panels(StageId s, const WindowedProduct& product) const;
   bool lies_beside(StageId s, const WindowedProduct& product) const;
   static bool is_tile_unit(const std::string& unit);
-  bool words_in_tiles(const std::string& name, const std::string& unit);
+  bool words_in_tiles(const std::string& name, const std::string& unit, const std::string& framed = {});
+  bool frame_in_tiles(const std::string& name, const std::string& unit);
   bool matrix_in_tiles(const std::string& name, const std::string& unit);
   bool on_tiles(StageId s) const; // a unit with tile registers does its sum
   bool copies_words(StageId s) const;

@@ -319,11 +319,27 @@ private:
       if (prove(ge(rest, found->words->end)) != Truth::yes) out.push_back(lanes(*found->words, rest));
       return;
     }
-    out.push_back(with_bodies(stmt, [&](const Body& inner) {
-      Body changed;
-      for (const StmtRef& s : inner) append(changed, *s, sum);
-      return changed;
-    }));
+    const StmtRef changed = with_bodies(stmt, [&](const Body& inner) {
+      Body made;
+      for (const StmtRef& s : inner) append(made, *s, sum);
+      return made;
+    });
+    // Tiles of other rows have loops of their own: those of one loop stay in their registers.
+    const auto* loop = changed->as<Loop>();
+    if (loop && loop->kind == LoopKind::serial && loop->body.size() > 1 &&
+        std::ranges::all_of(loop->body, [](const StmtRef& s) { return steps_only(*s); }))
+      for (const StmtRef& s : loop->body)
+        out.push_back(with_bodies(*changed, [&](const Body&) { return Body{s}; }));
+    else
+      out.push_back(changed);
+  }
+
+  /// Loops around unit statements, and nothing else.
+  static bool steps_only(const Stmt& stmt) {
+    const std::vector<const Body*> bodies = bodies_of(stmt);
+    return stmt.is<UnitCall>() || (stmt.is<Loop>() && std::ranges::all_of(*bodies[0], [](const StmtRef& s) {
+                                     return steps_only(*s);
+                                   }));
   }
 
   /// Whole tiles of words.

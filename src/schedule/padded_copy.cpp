@@ -12,7 +12,8 @@ struct Read {
   std::vector<Expr> index;
   Expr guard = 1;
   std::set<StageId> stages;
-  DType dtype; ///< of the copy: what all its readers convert the value to
+  DType dtype;        ///< of the copy: what all its readers convert the value to
+  bool words = false; ///< it is read in words of several elements, as they lie
 };
 
 /// A value that is converted to a wider type as it is read.
@@ -22,7 +23,7 @@ bool is_conversion(const Formula& f, ValueId value) {
   return load && load->value == value && bits(f.dtype) >= bits(cast->x->dtype);
 }
 
-Read read_of(const Nests& nests, ValueId value) {
+Read read_of(const Nests& nests, ValueId value, bool in_blocks) {
   const ConeValue& v = nests.cone.values[value];
   Read read;
   int loads = 0, conversions = 0;
@@ -35,11 +36,13 @@ Read read_of(const Nests& nests, ValueId value) {
       const FormulaLoad* load = load_of(f);
       if (!load || load->value != value) return;
       loads++;
-      if (f.dtype != v.dtype)
+      const bool words = f.dtype != v.dtype;
+      if (words && (f.dtype != DType::u32 || bits(v.dtype) >= 32 || !v.layout.empty() || in_blocks))
         refuse("{} is read as {}: a copy would not hold its bytes", v.name, luminal::to_string(f.dtype));
-      if (!read.stages.empty() && (load->index != read.index || load->guard != read.guard))
+      if (!read.stages.empty() &&
+          (load->index != read.index || load->guard != read.guard || words != read.words))
         refuse("{} is read at several places", v.name);
-      read.index = load->index, read.guard = load->guard;
+      read.index = load->index, read.guard = load->guard, read.words = words;
       read.stages.insert(s);
     });
   if (read.stages.empty()) refuse("no stage reads {}", v.name);
@@ -138,7 +141,7 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
   std::optional<ConeAxis> block;
   AxisId block_axis;
   if (!axis.empty()) block_axis = cut_axis(nests, axis, size), block = nests.cone.axes[block_axis];
-  const Read read = read_of(nests, v);
+  const Read read = read_of(nests, v, block.has_value());
   ConeValue c = nests.cone.values[v];
   const DType dtype = c.dtype;
   c.dtype = read.dtype;
@@ -166,14 +169,19 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
       in_blocks = true;
     }
     const Expr whole = c.shape[d];
-    if (e.is_constant() && begin.is_constant(0)) {
+    const bool of_words = read.words && d + 1 == c.shape.size(); // the copy has all of their elements
+    if (e.is_constant() && begin.is_constant(0) && !of_words) {
       c.shape[d] = 1;
       from.push_back(e), at.push_back(0), part.index.push_back(0);
       continue;
     }
-    AxisId own_axis = begin.is_constant(0) ? plain_axis(nests.cone, e) : AxisId();
-    if (own_axis && !taken.insert(own_axis).second) refuse("{} is read along a diagonal", value);
-    if (own_axis) {
+    AxisId own_axis = begin.is_constant(0) && !of_words ? plain_axis(nests.cone, e) : AxisId();
+    if (of_words) {
+      own_axis = add_axis(nests, fmt::format("{}_{}", copy, d), whole);
+      taken.insert(own_axis);
+      from.push_back(nests.cone.axes[own_axis].symbol), at.push_back(e);
+    } else if (own_axis) {
+      if (!taken.insert(own_axis).second) refuse("{} is read along a diagonal", value);
       c.shape[d] = nests.cone.axes[own_axis].extent;
       from.push_back(e), at.push_back(e);
     } else {
@@ -210,11 +218,13 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
     FormulaRewriter rewriter([&](const FormulaRef& f) {
       const FormulaLoad* load = load_of(*f);
       const bool whole = c.dtype == dtype ? load && load->value == v : is_conversion(*f, v);
-      return whole ? formula_load(made, c.dtype, at) : f;
+      return whole ? formula_load(made, f->dtype, at) : f;
     });
     rewrite_stage(nests.cone.stages[s], [&](const FormulaRef& f) { return rewriter(f); });
   }
-  insert_copy(nests, *read.stages.begin(), std::move(stage));
+  // (In front of a copy of the other operand, which stands beside the sum.)
+  const bool first = read.words && nests.cone.values[v].role == ValueRole::input;
+  insert_copy(nests, first ? StageId(0) : *read.stages.begin(), std::move(stage));
 }
 
 } // namespace luminal::kernel

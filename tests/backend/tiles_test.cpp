@@ -143,6 +143,35 @@ std::string term_of_convolution(const Convolution& c) {
       inside, axes, g, "o", c.channels_last ? places + ", c" : ", c" + places, axes, reduced, point, reduced);
 }
 
+/// Images, windows and results with the channels last.
+std::string term_of_channels_last(const Convolution& c) {
+  std::string image = fmt::format("{}", c.batch), axes = fmt::format("[n: {}", c.batch), windows, at = "n",
+              inside, places, kept = "n", reduced = "c", sums = fmt::format("c: {}", c.in);
+  for (size_t d = 0; d < c.sizes.size(); d++) {
+    const auto [size, window] = c.sizes[d];
+    image += fmt::format(", {}", size), windows += fmt::format(", {}", window),
+        places += fmt::format(", r{}", d);
+    axes += fmt::format(", y{}: {}", d, (size + 2 * c.padding - c.dilation * (window - 1) - 1) / c.step + 1);
+    kept += fmt::format(", y{}", d), reduced += fmt::format(", r{}", d),
+        sums += fmt::format(", r{}: {}", d, window);
+    const std::string place = fmt::format("y{0}*{1} + r{0}*{2}", d, c.step, c.dilation);
+    at += fmt::format(", {} - {}", place, c.padding);
+    inside +=
+        fmt::format("{}{} >= {} and {} < {}", d ? " and " : "", place, c.padding, place, size + c.padding);
+  }
+  axes += fmt::format(", o: {}, {}]", c.out, sums);
+  return fmt::format(
+      "fn @convolution(%X: bf16[{image}, {in}], %W: bf16[{out}{windows}, {in}], %bias: f32[{out}]) {{\n"
+      "  %a = view %X {axes} -> [{at}, c] where {inside} fill 0\n  %b = view %W {axes} -> [o{places}, c]\n"
+      "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
+      "  %f = fold {axes} over [{reduced}] {{ sum %p[{kept}, o, {reduced}] }}\n  %g = get %f, 0\n"
+      "  %h = view %bias {results} -> [o]\n  %y = add %g, %h\n  return y = %y\n}}\n",
+      fmt::arg("image", image), fmt::arg("in", c.in), fmt::arg("out", c.out), fmt::arg("windows", windows),
+      fmt::arg("axes", axes), fmt::arg("at", at), fmt::arg("inside", inside), fmt::arg("places", places),
+      fmt::arg("reduced", reduced), fmt::arg("kept", kept),
+      fmt::arg("results", axes.substr(0, axes.find(", c:")) + "]"));
+}
+
 /// The chosen schedule takes tiles or it does not, where that is said; the results are right.
 void check(const std::string& term, std::optional<bool> taken, uint64_t seed, int64_t rows = 0) {
   const Module module = parse_module(term, "product");
@@ -278,6 +307,19 @@ TEST(TilesOfConvolutions, AreTaken) {
           true, ++seed);
 }
 
+/// The rows are places, read from a copy with the zeros around the image where there are any; no window is copied.
+TEST(TilesOfConvolutions, WithChannelsLastReadImagesAsTheyLie) {
+  uint64_t seed = 40;
+  for (const Convolution& c :
+       {Convolution{{{12, 3}, {12, 3}}}, Convolution{{{8, 3}, {40, 3}}, 2, 64, 48},
+        Convolution{{{9, 1}, {7, 1}}, 2, 32, 64, 1, 0}, Convolution{{{17, 3}, {17, 3}}, 1, 32, 32, 2},
+        Convolution{{{7, 3}, {7, 3}}, 3, 48, 32}, Convolution{{{60, 5}}, 1, 32, 32, 1, 2},
+        Convolution{{{5, 3}, {6, 3}, {7, 3}}, 1, 32, 32},
+        Convolution{{{14, 3}, {14, 3}}, 1, 34, 40, 1, 2, 2}})
+    check(term_of_channels_last(c), true, ++seed);
+  check(term_of_channels_last(Convolution{{{12, 3}, {12, 3}}, 1, 31, 32}), false, 1); // words of two images
+}
+
 TEST(TilesOfConvolutions, WhatPaysForNoCopyStaysWithTheLanes) {
   check(Convolution{{{8, 3}, {8, 3}}, 1, 32, 16}, false, 1); // too few results of each place
   check(Convolution{{{5, 3}, {5, 3}}}, false, 2);            // too few places
@@ -295,6 +337,7 @@ TEST(TilesOfConvolutions, AreWhatTheInterpreterSays) {
     for (int64_t d = in(1, 2); d > 0; d--) c.sizes.emplace_back(in(10, 18), in(2, 4));
     if (c.sizes.size() == 1) c.sizes[0].first = in(80, 120);
     check(term_of_convolution(c), {}, seed);
+    check(term_of_channels_last(c), {}, seed);
     if (testing::Test::HasFailure()) return;
   }
 }

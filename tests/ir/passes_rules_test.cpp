@@ -424,5 +424,27 @@ TEST(PassRules, TextPassesKeepTheInterface) {
               testing::ThrowsMessage<Error>(HasSubstr("breaks has made a module that is not well formed")));
 }
 
+/// What is read with its axes in another order is made in that order, through maps and casts that nobody else
+/// reads; axes of one element are like others.
+TEST(PassRules, FoldsMakeTheirResultsInTheOrderInWhichTheyAreRead) {
+  const auto read = [](const std::string& lines) {
+    return result_of(passes::defaults(), "f32[1, 5, 7, 3]",
+                     "%f = fold [z: 1, n: 5, k: 7, j: 3] over [k] { sum %x[z, n, k, j] } %g = get %f, 0 " +
+                         lines);
+  };
+  const auto turned =
+      testing::ContainsRegex("fold \\[[a-z0-9]+: 1, [a-z0-9]+: 3, [a-z0-9]+: 5, [a-z0-9]+: 7\\]");
+  const std::string view = " [z: 1, j: 3, n: 5] -> [z, n, j]";
+  EXPECT_THAT(read("%y = view %g" + view), turned);
+  EXPECT_THAT(read("%a = abs %g %y = view %a" + view), turned);
+  EXPECT_THAT(read("%a = abs %g %c = cast bf16 %a %d = neg %c %y = view %d" + view), turned);
+  // Somebody else reads it as it is.
+  const auto as_it_was = HasSubstr("fold [z: 1, n: 5, k: 7, j: 3]");
+  EXPECT_THAT(read("%a = abs %g %t = view %a" + view +
+                   " %u = view %a [z: 1, j: 3, n: 5] -> [0, n, 0] %y = add %t, %u"),
+              as_it_was);
+  EXPECT_THAT(read("%a = add %g, %g %y = view %a" + view), as_it_was);
+}
+
 } // namespace
 } // namespace luminal

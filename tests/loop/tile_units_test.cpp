@@ -107,6 +107,43 @@ TEST(TileUnits, AnyShapeWithWholeTiles) {
           for (const char* order : {"r v", "v r"}) on_tiles({rows, vectors, words, words_of_a, order}, 1);
 }
 
+/// Accumulators stay in tile registers in loops that do nothing else: tiles of other rows have their own.
+TEST(TileUnits, LoopsAroundTilesOfSeveralHeightsAreLoopsForEach) {
+  Kernel kernel =
+      checked(R"(kernel windows(a: bf16[3072] in, b: u32[1024] in, y: f32[384] inout) lanes 16
+  registers acc: f32[384]
+  parallel one in 0..1
+    unrolled r0 in 0..24
+      vector l0 in 0..16
+        acc[16*r0 + l0] = 0
+    for s in 0..4
+      for w in 0..16
+        unrolled r in 0..24
+          vector l in 0..16
+            acc[16*r + l] = avx512.dpbf16(acc[16*r + l], load<u32>(a[128*r + 32*s + 2*w]), b[256*s + 16*w + l])
+    unrolled r1 in 0..24
+      vector l1 in 0..16
+        y[16*r1 + l1] = acc[16*r1 + l1]
+)");
+  const auto results = [](const Kernel& k) {
+    Arguments args;
+    args.set("a", random_words(size_t{24} * 4 * 16, 1));
+    args.set("b", random_words(size_t{4} * 16 * 16, 2));
+    args.set("y", std::vector<float>(size_t{24} * 16, 3.0f));
+    const LoopRun run = args.run(k);
+    EXPECT_THAT(run.findings, testing::IsEmpty()) << run.text();
+    return args.get<float>("y");
+  };
+  const std::vector<float> before = results(kernel);
+  EXPECT_EQ(use_tiles(kernel, "amx.dpbf16"), 1);
+  const std::string text = to_string(kernel);
+  EXPECT_THAT(verify(kernel), testing::IsEmpty()) << text;
+  EXPECT_EQ(results(kernel), before) << text;
+  EXPECT_THAT(text, testing::ContainsRegex("for s in 0\\.\\.4\n +for w.t in 0\\.\\.1\n[^s]+unit amx"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("for s in 0\\.\\.4\n +for w.t2 in 0\\.\\.1\n +unit amx[^\n]+rows 8\n"));
+}
+
 // ---- rows one after the other, of which nobody knows how many there are ----
 
 struct Rows {

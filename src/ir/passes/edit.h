@@ -122,7 +122,7 @@ inline bool allows(Numerics allowed, Numerics needed) {
 
 using Rule = std::optional<NodeId> (*)(Rebuild&, const Node&, Numerics allowed);
 std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics);
-/// The value through a view without a condition; maps that nobody else reads are made through it.
+/// The value through a view without a condition; maps and casts that nobody else reads are made through it.
 std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth = 0);
 std::optional<NodeId> fold_digits_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node);

@@ -7,37 +7,64 @@
 namespace luminal::passes {
 namespace {
 
-/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity.
+/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity. Axes of one
+/// element, which no index names, take each other's places in order.
 std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape& source) {
   if (!view.predicate.is_constant(1) || !view.holes.empty() || view.shape.size() != source.size()) return {};
   std::vector<int> of(source.size(), -1);
   std::vector<bool> taken(source.size());
-  bool identity = true;
-  for (size_t k = 0; k < source.size(); ++k) {
-    for (size_t d = 0; d < view.shape.size(); ++d) {
+  for (size_t k = 0; k < source.size(); ++k)
+    for (size_t d = 0; d < view.shape.size() && of[k] < 0; ++d) {
       const Expr axis = axis_symbol(int(d), view.shape[d]);
-      if (axis.is_symbol() && axis == view.map[k] && view.shape[d] == source[k]) of[k] = int(d);
+      const bool single =
+          source[k].is_constant(1) && view.shape[d].is_constant(1) && view.map[k].is_constant(0);
+      if (taken[d] || view.shape[d] != source[k] || !(single || (axis.is_symbol() && axis == view.map[k])))
+        continue;
+      of[k] = int(d), taken[d] = true;
     }
-    if (of[k] < 0 || taken[size_t(of[k])]) return {};
-    taken[size_t(of[k])] = true;
+  bool identity = true;
+  for (size_t k = 0; k < of.size(); ++k) {
+    if (of[k] < 0) return {};
     identity &= of[k] == int(k);
   }
   if (identity) return {};
   return of;
 }
 
+constexpr int most_maps = 8; // one above the other
+
+/// Element i of the result is made of element i of each operand.
+bool elementwise(const Node& node) { return node.kind == NodeKind::map || node.kind == NodeKind::cast; }
+
+/// The fold of one component whose result this is, where one node reads that; none otherwise. (Equal nodes are
+/// one: nobody else has this result.)
+std::optional<NodeId> fold_of(const Rebuild& r, NodeId get) {
+  if (r[get].kind != NodeKind::get || !r.used_once(get)) return {};
+  const NodeId tuple = r[get].inputs[0];
+  if (r[tuple].kind != NodeKind::fold) return {};
+  const auto& attr = std::get<FoldAttr>(r[tuple].attr);
+  if (attr.monoid.size() != 1 || !attr.holes.empty()) return {};
+  return tuple;
+}
+
+/// Is it made of such a fold, by maps and casts that nobody else reads?
+bool maps_a_fold(const Rebuild& r, NodeId id, int depth = 0) {
+  if (!elementwise(r[id]) || !r.used_once(id) || depth == most_maps) return bool(fold_of(r, id));
+  return std::ranges::any_of(r[id].inputs, [&](NodeId in) { return maps_a_fold(r, in, depth + 1); });
+}
+
 } // namespace
 
 std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth) {
   const Node node = r[id]; // a copy: what is put down may move it
-  if (node.kind == NodeKind::map && r.used_once(id) && depth < 8) {
+  if (elementwise(node) && r.used_once(id) && depth < most_maps) {
     std::vector<NodeId> inputs;
     for (const NodeId in : node.inputs) {
       auto made = viewed(r, in, view, depth + 1);
       if (!made) return {};
       inputs.push_back(*made);
     }
-    return r.put({NodeKind::map,
+    return r.put({node.kind,
                   node.attr,
                   std::move(inputs),
                   {TensorType{node.type().dtype, view.shape}},
@@ -49,32 +76,32 @@ std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int de
   if (!made) return {};
   const Node put = r[*made];
   if (auto simpler = view_rule(r, put, Numerics::exact)) return simpler;
+  if (auto turned = fold_order_rule(r, put)) return turned;
   return made;
 }
 
 std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node) {
   if (node.kind != NodeKind::view) return {};
   const NodeId get = node.inputs[0];
-  if (r[get].kind != NodeKind::get || !r.used_once(get)) return {};
-  const NodeId tuple = r[get].inputs[0];
-  if (r[tuple].kind != NodeKind::fold || !r.used_once(tuple)) return {};
-  const Node fold = r[tuple];
-  const auto& attr = std::get<FoldAttr>(fold.attr);
-  if (attr.monoid.size() != 1 || !attr.holes.empty()) return {};
-  const auto order = permutation_of(std::get<ViewAttr>(node.attr), r.type(get).shape);
+  const auto& view = std::get<ViewAttr>(node.attr);
+  const auto order = permutation_of(view, r.type(get).shape);
   if (!order) return {};
+  if (elementwise(r[get]) && maps_a_fold(r, get)) return viewed(r, get, view);
+  const auto tuple = fold_of(r, get);
+  if (!tuple) return {};
+  const Node fold = r[*tuple];
+  const auto& attr = std::get<FoldAttr>(fold.attr);
 
-  // Results keep the places of their axes in the space, in another order.
+  // The axes of the results come first, in their new order.
   const std::vector<int> kept = result_axes(attr, 0);
-  std::vector<int> place(attr.space.size());
-  for (size_t a = 0; a < place.size(); ++a) place[a] = int(a);
-  for (size_t k = 0; k < kept.size(); ++k) place[size_t(kept[k])] = kept[size_t((*order)[k])];
-  FoldAttr made{.monoid = attr.monoid,
-                .space = attr.space,
-                .reduced = attr.reduced,
-                .body_axes = {{}},
-                .where = 1,
-                .holes = {}};
+  std::vector<int> place(attr.space.size(), -1);
+  for (size_t k = 0; k < kept.size(); ++k) place[size_t(kept[k])] = (*order)[k];
+  int next = int(kept.size());
+  for (int& p : place)
+    if (p < 0) p = next++;
+  FoldAttr made{
+      .monoid = attr.monoid, .space = attr.space, .reduced = {}, .body_axes = {{}}, .where = 1, .holes = {}};
+  for (const int a : attr.reduced) made.reduced.push_back(place[size_t(a)]);
   std::vector<Expr> at;
   for (size_t a = 0; a < place.size(); ++a) {
     made.space[size_t(place[a])] = attr.space[a];
