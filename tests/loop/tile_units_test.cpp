@@ -109,8 +109,7 @@ TEST(TileUnits, AnyShapeWithWholeTiles) {
 
 /// Accumulators stay in tile registers in loops that do nothing else: tiles of other rows have their own.
 TEST(TileUnits, LoopsAroundTilesOfSeveralHeightsAreLoopsForEach) {
-  Kernel kernel =
-      checked(R"(kernel windows(a: bf16[3072] in, b: u32[1024] in, y: f32[384] inout) lanes 16
+  Kernel kernel = checked(R"(kernel windows(a: bf16[3072] in, b: u32[1024] in, y: f32[384] inout) lanes 16
   registers acc: f32[384]
   parallel one in 0..1
     unrolled r0 in 0..24

@@ -125,7 +125,12 @@ Rebuild::Rebuild(Function& function, const Module* module) : function_(function)
   old_uses_.resize(old_.size());
   for (const Node& node : old_)
     for (NodeId input : node.inputs) ++old_uses_[input];
-  for (const FunctionResult& result : function.results) ++old_uses_[result.value];
+  for (const FunctionResult& result : function.results) {
+    ++old_uses_[result.value];
+    const Node& node = old_[result.value];
+    old_results_.insert(node.kind == NodeKind::fence && node.inputs.size() == 1 ? node.inputs[0]
+                                                                                : result.value);
+  }
   table_.assign(std::bit_ceil(old_.size() * 2 + 16), {0, free_slot});
   for (NodeId& p : function.params) {
     const NodeId id = p;

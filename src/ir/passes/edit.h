@@ -7,6 +7,7 @@
 #include "ir/term.h"
 #include "luminal/pass.h"
 #include <optional>
+#include <set>
 
 namespace luminal::passes {
 
@@ -27,6 +28,8 @@ public:
   std::optional<NodeId> find(const Node& node) const;
   /// Of a walk: the node at hand in the function as it was, and what stands for an earlier one.
   NodeId current() const { return current_; }
+  /// Is it a result, or handed on as one by a fence? Then it lies as it is said to.
+  bool current_is_result() const { return old_results_.contains(current_); }
   NodeId place(NodeId old) const { return place_[old]; }
   /// One node or result of the function as it was reads the value. (Of values that a rule has put
   /// down it is not known, and false.)
@@ -77,6 +80,7 @@ private:
   IdVector<NodeId, Node> old_, nodes_;
   IdVector<NodeId, NodeId> place_;
   IdVector<NodeId, uint32_t> old_uses_, uses_;
+  std::set<NodeId> old_results_;
   std::vector<std::pair<uint64_t, NodeId>> table_; // open addressing; none: free
   size_t used_ = 0;
   NodeId current_;

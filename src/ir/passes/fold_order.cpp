@@ -1,15 +1,17 @@
 // ir/passes/fold_order.cpp -- a fold whose result is read with its axes in another order makes it in that
-// order: the gradient of a weight that is read transposed lies as the weight does. Elements are summed in
-// the order in which they were, so no bit changes.
+// order: the gradient of a weight that is read transposed lies as the weight does. So does one of which a
+// result of the function is made by maps and casts. Elements are summed in the order in which they were, so no
+// bit changes.
 #include "ir/passes/edit.h"
 #include <algorithm>
+#include <numeric>
 
 namespace luminal::passes {
 namespace {
 
-/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity. Axes of one
-/// element, which no index names, take each other's places in order.
-std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape& source) {
+/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity. With `singles`,
+/// axes of one element, which no index names, take each other's places in order.
+std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape& source, bool singles) {
   if (!view.predicate.is_constant(1) || !view.holes.empty() || view.shape.size() != source.size()) return {};
   std::vector<int> of(source.size(), -1);
   std::vector<bool> taken(source.size());
@@ -17,7 +19,7 @@ std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape
     for (size_t d = 0; d < view.shape.size() && of[k] < 0; ++d) {
       const Expr axis = axis_symbol(int(d), view.shape[d]);
       const bool single =
-          source[k].is_constant(1) && view.shape[d].is_constant(1) && view.map[k].is_constant(0);
+          singles && source[k].is_constant(1) && view.shape[d].is_constant(1) && view.map[k].is_constant(0);
       if (taken[d] || view.shape[d] != source[k] || !(single || (axis.is_symbol() && axis == view.map[k])))
         continue;
       of[k] = int(d), taken[d] = true;
@@ -47,10 +49,25 @@ std::optional<NodeId> fold_of(const Rebuild& r, NodeId get) {
   return tuple;
 }
 
-/// Is it made of such a fold, by maps and casts that nobody else reads?
-bool maps_a_fold(const Rebuild& r, NodeId id, int depth = 0) {
-  if (!elementwise(r[id]) || !r.used_once(id) || depth == most_maps) return bool(fold_of(r, id));
-  return std::ranges::any_of(r[id].inputs, [&](NodeId in) { return maps_a_fold(r, in, depth + 1); });
+/// A sum of products of numbers that are narrower than their sum. (Units that multiply them store results as
+/// these lie; lanes of wider ones are turned in registers.)
+bool multiplies_narrow(const Rebuild& r, const Node& fold) {
+  const auto narrow = [&](NodeId id) {
+    while (r[id].kind == NodeKind::view) id = r[id].inputs[0];
+    return r[id].kind == NodeKind::cast && bits(r.type(r[id].inputs[0]).dtype) < bits(r.type(id).dtype);
+  };
+  const Node& body = r[fold.inputs[0]];
+  const auto* map = std::get_if<MapAttr>(&body.attr);
+  return map && map->op == Op::mul && map->user_op.empty() && std::ranges::all_of(body.inputs, narrow);
+}
+
+/// Is it such a sum, or made of one by maps and casts that nobody else reads?
+bool made_of_narrow(const Rebuild& r, NodeId id, int depth = 0) {
+  if (!elementwise(r[id]) || !r.used_once(id) || depth == most_maps) {
+    const auto fold = fold_of(r, id);
+    return fold && multiplies_narrow(r, r[*fold]);
+  }
+  return std::ranges::any_of(r[id].inputs, [&](NodeId in) { return made_of_narrow(r, in, depth + 1); });
 }
 
 } // namespace
@@ -76,7 +93,8 @@ std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int de
   if (!made) return {};
   const Node put = r[*made];
   if (auto simpler = view_rule(r, put, Numerics::exact)) return simpler;
-  if (auto turned = fold_order_rule(r, put)) return turned;
+  if (made_of_narrow(r, id))
+    if (auto turned = fold_order_rule(r, put)) return turned;
   return made;
 }
 
@@ -84,21 +102,26 @@ std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node) {
   if (node.kind != NodeKind::view) return {};
   const NodeId get = node.inputs[0];
   const auto& view = std::get<ViewAttr>(node.attr);
-  const auto order = permutation_of(view, r.type(get).shape);
+  const bool narrow = made_of_narrow(r, get);
+  const auto order = permutation_of(view, r.type(get).shape, narrow);
   if (!order) return {};
-  if (elementwise(r[get]) && maps_a_fold(r, get)) return viewed(r, get, view);
+  // (What another fold reads may lie in either order.)
+  if (narrow && elementwise(r[get]) && r.current_is_result()) return viewed(r, get, view);
   const auto tuple = fold_of(r, get);
   if (!tuple) return {};
   const Node fold = r[*tuple];
   const auto& attr = std::get<FoldAttr>(fold.attr);
 
-  // The axes of the results come first, in their new order.
+  // Results keep the places of their axes in the space, in another order; rows of narrow numbers, which become
+  // one axis of tiles, stand beside each other.
   const std::vector<int> kept = result_axes(attr, 0);
-  std::vector<int> place(attr.space.size(), -1);
-  for (size_t k = 0; k < kept.size(); ++k) place[size_t(kept[k])] = (*order)[k];
-  int next = int(kept.size());
-  for (int& p : place)
-    if (p < 0) p = next++;
+  std::vector<int> axes(attr.space.size()), place(axes.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (narrow)
+    std::ranges::stable_partition(axes, [&](int a) { return std::ranges::find(kept, a) != kept.end(); });
+  for (size_t a = 0; a < axes.size(); ++a) place[size_t(axes[a])] = int(a);
+  const std::vector<int> before = place;
+  for (size_t k = 0; k < kept.size(); ++k) place[size_t(kept[k])] = before[size_t(kept[size_t((*order)[k])])];
   FoldAttr made{
       .monoid = attr.monoid, .space = attr.space, .reduced = {}, .body_axes = {{}}, .where = 1, .holes = {}};
   for (const int a : attr.reduced) made.reduced.push_back(place[size_t(a)]);
