@@ -291,7 +291,7 @@ class Executor:
         program = self.steps[0]
         arguments = {node: index for index, node in enumerate(self.inputs)}
         outputs = {node: index for index, node in enumerate(program.outputs)}
-        places = []
+        places: list[tuple[typing.Optional[bool], T]] = []
         for node in self.results:
             if not isinstance(node, torch.fx.Node):
                 places.append((None, node))
