@@ -152,6 +152,13 @@ class Values(Case):
             f, torch.arange(4), torch.randn(4), torch.tensor(1.5), torch.tensor([True, False, True, True])
         )
 
+    def test_whole_powers(self):
+        x = torch.tensor([0.0, -0.0, 1.5, -2.25, float("inf"), -float("inf"), float("nan"), 1e-30, 1e30])
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            f = lambda x: tuple(x**n for n in range(-3, 10))  # noqa: E731
+            for got, wanted in zip(compiled(f)(x.to(dtype)), f(x.to(dtype))):
+                self.same(got, wanted, equal_nan=True)
+
     def test_strides_of_results(self):
         def f(x):
             return (x + 1).t(), (x * 2).permute(1, 0)[1:], x.expand(2, 3, 4) + 0, (x + 2)[:, ::2]
@@ -258,6 +265,20 @@ class Meaning(Case):
             self.assertEqual(one.untyped_storage().data_ptr(), x.untyped_storage().data_ptr())
         got[0][0] = 5
         self.assertEqual(x[0, 0], 5)
+
+    def test_views_that_gradients_read_are_not_computed(self):
+        from luminal.torch import backend
+
+        x, w = torch.randn(4, 6, requires_grad=True), torch.randn(6, 5, requires_grad=True)
+        made = compiled(lambda x, w: x @ w)
+        old = len(backend.made)
+        y = made(x, w)  # whose transposed factors stand among the results of the forward graph
+        y.sum().backward()
+        self.same(x.grad, w.sum(1).expand(4, 6).contiguous())
+        forward, gradients = [one() for one in backend.made[old:]]
+        self.assertEqual([len(step.outputs) for step in forward.steps], [1])
+        self.assertGreater(len(forward.views), 0)
+        self.assertEqual(len(gradients.views), 0)
 
     def test_buffers_are_updated(self):
         model, twin = (

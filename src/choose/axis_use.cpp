@@ -79,7 +79,8 @@ AxisUse use_along(const Nests& nests, StageId stage, Expr symbol) {
       bool plain = true;
       visit(nests.cone.holes[h].value, [&](const Formula& part) {
         const auto* load = part.as<FormulaLoad>();
-        if (part.is<FormulaIndex>()) plain = false;
+        if (const auto* number = part.as<FormulaIndex>())
+          plain = plain && !depends_on(substitute(number->value, nest.axis_values), symbol);
         if (!load) return;
         const Step step = step_of(nests.cone, load->value, at(load->index), symbol);
         plain = plain && load->guard.is_constant(1) && (step == Step::none || step == Step::contiguous);
@@ -92,6 +93,7 @@ AxisUse use_along(const Nests& nests, StageId stage, Expr symbol) {
     const Step step = step_of_load(f, dtype);
     count(step);
     use.gathers += step == Step::irregular && irregular(f.index) && gathers(f);
+    use.computed += step == Step::irregular && !irregular(f.index);
     if (step != Step::near) return;
     const auto along = coefficient_of(layout_offset(nests.cone.values[f.value], at(f.index)), symbol);
     use.backwards += along && along->is_constant() && along->value() < 0;

@@ -24,6 +24,7 @@ struct AxisUse {
   int contiguous = 0, near = 0, strided = 0, irregular = 0; // loads; of stores, near ones count as strided
   int backwards = 0;                                        // of the near loads
   int gathers = 0;       // of the irregular loads: an index from memory moves, itself contiguous or invariant
+  int computed = 0;      // of the irregular loads: an expression over axes moves, such as a quotient
   int strided_after = 0; // of the strided ones: stores, and loads of maps behind the sums
   bool store_contiguous = false;
   bool rows = false; // stores, several of one value, are contiguous in each trip: in_rows()

@@ -28,24 +28,30 @@ std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::v
   return best->name;
 }
 
-/// The loop for lanes of a map that reads elements by indices from memory: its arithmetic is done for many
-/// elements at once, and rows that share their indices are read one after the other.
+/// The loop for lanes of a map, or of a sum of few elements, that reads elements by indices from memory or by
+/// quotients of its axes (the windows of adaptive pooling): its arithmetic is done for many elements at once,
+/// and rows that share their indices are read one after the other.
 std::optional<std::string> DefaultScheduler::gathered_lanes(StageId s, const std::vector<std::string>& common,
                                                             Tile& tile) {
   constexpr int fewest_lanes = 8; // narrower machines have no gathers
   constexpr int64_t most_rows = 8;
   const Stage& st = stage(s);
-  if (has_fold(st) || st.scan_axis || !st.ordered.empty() || limits_.lanes < fewest_lanes ||
+  if (st.monoid || st.scan_axis || !st.ordered.empty() || limits_.lanes < fewest_lanes ||
       !st.domain.is_constant(1))
     return {};
-  // Plain copies of elements are as fast one by one.
-  bool computes = false;
+  // Plain copies of narrow elements are as fast one by one.
+  bool narrow = false;
+  visit_loads(st, [&](const FormulaLoad&, DType dtype) { narrow |= bits(dtype) < 32; });
+  bool computes = has_fold(st) || !narrow;
   visit_stage(st, [&](const Formula& f) { computes |= is_operation(f) || bits(f.dtype) == 16; });
   std::optional<std::string> lanes;
   for (const StageLoop& l : nest(s).loops) {
     if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name)) continue;
+    if (has_fold(st) && loop_reduces(s, l)) continue;
     const AxisUse use = use_along(nests_, s, l.symbol);
-    if (use.store_contiguous && use.gathers > 0 && use.irregular == use.gathers && use.strided == 0)
+    const int computed = narrow ? 0 : use.computed;
+    if (use.store_contiguous && use.irregular > 0 && use.irregular == use.gathers + computed &&
+        use.strided == 0)
       lanes = l.name;
   }
   if (!lanes) return {};
@@ -53,7 +59,7 @@ std::optional<std::string> DefaultScheduler::gathered_lanes(StageId s, const std
   std::string row;
   for (const StageLoop& l : nest(s).loops)
     if (l.symbol.is_symbol() && l.extent.is_constant() && l.name != *lanes && trips(l) > 1 &&
-        !contains(common, l.name)) {
+        !contains(common, l.name) && !has_fold(st)) {
       const AxisUse use = use_along(nests_, s, l.symbol);
       if (use.irregular == 0 && use.strided > 0 && (row.empty() || trips(l) > trips(*nest(s).find(row))))
         row = l.name;

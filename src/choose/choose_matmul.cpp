@@ -12,7 +12,8 @@ namespace luminal::kernel {
 
 namespace {
 
-constexpr int64_t deepest_tiles = 256; // words of a sum on tile registers, in one block
+constexpr int64_t deepest_tiles = 256;   // words of a sum on tile registers, in one block
+constexpr int64_t deepest_panels = 1024; // steps of a sum in packed panels, likewise
 
 /// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole
 /// vectors: at least its loads, and what the latency of one asks for. Measured: tiles of 4 x 4 are
@@ -96,7 +97,10 @@ DefaultScheduler::product(StageId s, const std::vector<std::string>& common) con
   for (auto& l : nest(s).loops) {
     if (contains(common, l.name)) continue;
     const bool sums = l.symbol.is_symbol() && loop_reduces(s, l);
-    if (l.symbol.is_symbol() && !l.extent.is_constant() && (sums || !any_rows_)) return {};
+    if (l.symbol.is_symbol() && !l.extent.is_constant()) {
+      if (sums) return {};
+      p.any_size = !any_rows_;
+    }
     if (sums) {
       p.depth.push_back(l.name);
       p.deep *= trips(l);
@@ -168,7 +172,8 @@ DefaultScheduler::product(StageId s, const std::vector<std::string>& common) con
       return {};
     p.transposed = true;
   }
-  if (!n || p.depth.empty()) return {};
+  // (Unknown numbers of rows and columns, where both are contiguous along the columns: choose_tiles.cpp.)
+  if (!n || p.depth.empty() || (p.any_size && !p.transposed)) return {};
   // Rows: the longest loop along which only the other operand moves, or the one along which the
   // results are contiguous.
   for (const StageLoop* l : kept) {
@@ -286,15 +291,21 @@ void DefaultScheduler::tile_product(StageId s, Product& p, ProductBlocks& b,
   // Panels that the first cache does not hold pass by once for each tile, of however few rows it
   // is.
   const bool streamed = !p.panels.empty() && p.columns * p.deep * 4 > limits_.l1;
+  if (p.any_size && limits_.vector_registers >= 32) { // one vector that is left over has as many sums
+    b.rows = ask(s, "rows", 8, {4, 8});
+    b.vectors = ask(s, "vectors", 2, {1, 2, 4});
+    while (!tile_fits(b.rows, b.vectors)) b.rows--;
+  }
   // Few rows: panels that come from memory are as wide as the tile of all of them.
   const bool narrow = bits(value_at(p.value).dtype) < 32;
   const int64_t few = p.panels.empty() || p.across || !p.more_rows.empty() || p.columns % lanes
                           ? 0
                           : std::min(p.rows, few_rows_tile(p.rows, narrow));
   b.once = few > 0 && tile_fits(few, p.columns / lanes) && ask(s, "once", 1, {0, 1});
-  std::tie(b.rows, b.vectors) = b.tiled  ? std::pair<int64_t, int64_t>(2 * lanes, 2)
-                                : b.once ? std::pair(few, p.columns / lanes)
-                                         : register_tile(s, p.rows, p.columns, parts_cost, streamed);
+  if (b.rows == 0)
+    std::tie(b.rows, b.vectors) = b.tiled  ? std::pair<int64_t, int64_t>(2 * lanes, 2)
+                                  : b.once ? std::pair(few, p.columns / lanes)
+                                           : register_tile(s, p.rows, p.columns, parts_cost, streamed);
   b.columns = p.panels.empty() ? b.vectors * lanes : p.columns;
   b.all_columns = p.columns * panels;
 
@@ -341,11 +352,13 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
   usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : b.columns);
   b.divisible = p.open && p.depth.size() == 1 && p.sums.empty() && common.empty() && !p.across && !b.small &&
                 !b.once && !p.cut;
-  // Multiplied by tiles they are used up faster than a cache but the second brings them.
-  if (b.tiled) {
-    const int64_t deep = b.divisible ? std::min<int64_t>(p.deep, deepest_tiles) : p.deep,
-                  fit = limits_.l2 * 3 / 8 / (4 * deep);
+  // Multiplied by tiles they are used up faster than a cache but the second brings them. Of an unknown number
+  // of columns, memory is kept for those of one share.
+  if (b.tiled || p.any_size) {
+    const int64_t deep = std::min(p.deep, b.divisible ? b.tiled ? deepest_tiles : deepest_panels : p.deep),
+                  fit = limits_.l2 * (b.tiled ? 3 : 4) / 8 / (4 * deep);
     usual_share = std::min(usual_share, std::max(b.columns, fit / b.columns * b.columns));
+    if (p.any_size && sharers > 1) usual_share = std::min(usual_share, 4 * b.columns); // there may be few
   }
   std::vector<int64_t> shares{usual_share};
   const auto half = [&](int64_t of) { return round_up(of / 2, b.columns); };
@@ -360,7 +373,7 @@ void DefaultScheduler::cache_blocks(StageId s, const Product& p, ProductBlocks& 
     if (b.divisible && d < p.deep) depths.push_back(d);
   const bool in_parts = limits_.full_rate && !b.pack && p.panels.empty() && rows_in_sets(p) < p.deep;
   const int64_t most_depth = b.tiled    ? deepest_tiles
-                             : b.pack   ? 1024
+                             : b.pack   ? deepest_panels
                              : in_parts ? std::min<int64_t>(rows_in_sets(p), 512)
                                         : 512,
                 pieces = (p.deep + most_depth - 1) / most_depth;
@@ -405,7 +418,8 @@ DefaultScheduler::ProductLoops DefaultScheduler::split_product(StageId& s, Produ
     l.copy = stage(s - 1).name;
   } else if (b.pack) {
     l.copy = fresh(value + ".panels");
-    if (p.value == p.other) // (a copy of the value would serve both factors)
+    // (A copy of the value would serve both factors, or have other axes than the product.)
+    if (p.value == p.other || p.any_size)
       add(DirectiveKind::operand, {name, axis_in_loop(s, p.m), l.copy});
     else
       add(DirectiveKind::stage, {value, l.copy});
@@ -509,32 +523,6 @@ void DefaultScheduler::pack_product(StageId s, const Product& p, const ProductBl
   add(DirectiveKind::parallel, {name, distributed_here ? b.outer_parallel : b.by_rows ? l.mc : l.nc});
 }
 
-void DefaultScheduler::prefetch_product(StageId s, const Product& p, const ProductBlocks& b,
-                                        const ProductLoops& l, const std::vector<std::string>& common) {
-  const std::string& inner = l.inner_depth.back();
-  if (b.small && p.depth.size() == 1 && common.empty())
-    prefetch_batches(s, inputs_of(s), p.outer.back(), inner);
-  if (!b.small && !b.tiled && common.empty() && l.inner_depth.size() == 1 && !p.across) {
-    // The next rows, and the next columns where no copy brings them. (Not where rows are
-    // contiguous: each step of the sum would ask for another line.)
-    prefetch_tiles(s, p.other, l.mt, inner);
-    // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
-    if (p.panels.empty() ? p.deep >= 128 : b.depth < p.deep) prefetch_results(s, l.mt);
-    // Of short batches, those of the next one.
-    const bool of_batch = !p.outer.empty() && p.deep * p.columns * 4 <= limits_.l2 / 2;
-    // (Where multiplying is as fast as the second cache, asking for what it holds takes from the loads: each
-    // tile of rows would do so. Few of them wait for what it does not hold.)
-    const bool waits = !limits_.full_rate || (p.rows < 64 && p.deep * b.all_columns * 4 > limits_.l2);
-    if (!b.pack && !b.once && (of_batch || waits))
-      prefetch_tiles(s, p.value, of_batch ? p.outer.back() : l.np, inner);
-    if (b.once) prefetch_panels(s, p, l.np, inner);
-  }
-  // Those that come from memory: the next one.
-  if (p.across && !p.panels.empty() && common.empty() && b.of_panels > limits_.l3 / 8 &&
-      p.columns * p.deep * 4 <= limits_.l2 * 3 / 8)
-    prefetch_tiles(s, p.value, l.np, inner);
-}
-
 /// Cache blocks, packed panels, a register tile.
 bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
@@ -596,6 +584,13 @@ bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common)
   }
   done_ = s;
   return true;
+}
+
+/// Rows of unknown numbers in batches that an index takes apart (heads beside each other in every row): one
+/// division for each of the batches is no harm, and axes that are whole can be copied to panels.
+bool DefaultScheduler::product_of_any_size(StageId s) {
+  const auto p = product(s, {});
+  return p && p->any_size && p->transposed && matmul(s, {});
 }
 
 } // namespace luminal::kernel

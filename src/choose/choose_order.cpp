@@ -10,7 +10,9 @@ namespace luminal::kernel {
 
 /// Lanes and register tile. False where the stage has a form of its own, which is complete.
 bool DefaultScheduler::choose_lanes(StageId s, const std::vector<std::string>& common, StageLoops& l) {
+  Attempt whole = begin();
   split_blocks(s, common);
+  const bool cut = schedule_.directives.size() > whole.directives;
   if (blocks_in_lanes(s, common)) return false;
   Attempt merged = begin();
   const size_t loops = nest(s).loops.size();
@@ -23,6 +25,16 @@ bool DefaultScheduler::choose_lanes(StageId s, const std::vector<std::string>& c
   if (!l.lanes) l.lanes = lanes_apart(s, common);
   if (!l.lanes && lines_at_once(s, common)) return false;
   if (!l.lanes) l.lanes = gathered_lanes(s, common, l.tile);
+  if (!l.lanes && cut) { // blocks too short for lanes: lanes across them
+    const Schedule of_blocks = schedule_;
+    Nests blocks = nests_;
+    undo(std::move(whole));
+    l.lanes = gathered_lanes(s, common, l.tile);
+    if (!l.lanes) {
+      schedule_ = of_blocks;
+      nests_ = std::move(blocks);
+    }
+  }
   if (l.lanes) {
     const StageLoop* along = nest(s).find(*l.lanes);
     // A long run of memory is distributed in pieces of some kilobytes.

@@ -179,4 +179,30 @@ void DefaultScheduler::prefetch_results(StageId s, const std::string& tiles) {
   }
 }
 
+void DefaultScheduler::prefetch_product(StageId s, const Product& p, const ProductBlocks& b,
+                                        const ProductLoops& l, const std::vector<std::string>& common) {
+  const std::string& inner = l.inner_depth.back();
+  if (b.small && p.depth.size() == 1 && common.empty())
+    prefetch_batches(s, inputs_of(s), p.outer.back(), inner);
+  if (!b.small && !b.tiled && common.empty() && l.inner_depth.size() == 1 && !p.across) {
+    // The next rows, and the next columns where no copy brings them. (Not where rows are
+    // contiguous: each step of the sum would ask for another line.)
+    prefetch_tiles(s, p.other, l.mt, inner);
+    // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
+    if (p.panels.empty() ? p.deep >= 128 : b.depth < p.deep) prefetch_results(s, l.mt);
+    // Of short batches, those of the next one.
+    const bool of_batch = !p.outer.empty() && p.deep * p.columns * 4 <= limits_.l2 / 2;
+    // (Where multiplying is as fast as the second cache, asking for what it holds takes from the loads: each
+    // tile of rows would do so. Few of them wait for what it does not hold.)
+    const bool waits = !limits_.full_rate || (p.rows < 64 && p.deep * b.all_columns * 4 > limits_.l2);
+    if (!b.pack && !b.once && (of_batch || waits))
+      prefetch_tiles(s, p.value, of_batch ? p.outer.back() : l.np, inner);
+    if (b.once) prefetch_panels(s, p, l.np, inner);
+  }
+  // Those that come from memory: the next one.
+  if (p.across && !p.panels.empty() && common.empty() && b.of_panels > limits_.l3 / 8 &&
+      p.columns * p.deep * 4 <= limits_.l2 * 3 / 8)
+    prefetch_tiles(s, p.value, l.np, inner);
+}
+
 } // namespace luminal::kernel

@@ -370,6 +370,10 @@ Schedule DefaultScheduler::run(Fallback fallback) {
       continue;
     }
     const bool product = fallback == Fallback::full && has_fold(stage(s)) && common.empty();
+    if (product && !whole && product_of_any_size(s)) {
+      s = done_;
+      continue;
+    }
     if (product && !whole) split_blocks(s, shared), split_panels(s);
     if (common.empty() && !words && (whole || product)) merge_neighbours(s, shared);
     const std::string name = stage(s).name;

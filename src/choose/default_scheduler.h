@@ -230,6 +230,7 @@ private:
   bool blocks_in_lanes(StageId s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(StageId s, const std::vector<std::string>& common);
+  bool product_of_any_size(StageId s);
   int64_t prefetch_batches(StageId s, const std::vector<ValueId>& values, const std::string& batch,
                            const std::string& inner);
   void next_batches(const std::string& batch);
@@ -251,6 +252,7 @@ private:
     bool across = false;                // the results are not contiguous along n
     // Nor is the operand: its rows are contiguous along the sum, and it is transposed as it is copied.
     bool transposed = false;
+    bool any_size = false; // how many rows or columns there are is not known
   };
   struct ProductBlocks {
     bool small = false;       // in batches that the first caches hold

@@ -2,6 +2,7 @@
 // conditions over sizes.
 #include "runtime/context.h"
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 #include <utility>
@@ -21,18 +22,31 @@ template <class T> bool all_within(const std::byte* data, int64_t count, Interva
                         allowed.contains(int64_t(least)) && allowed.contains(int64_t(greatest)));
 }
 /// The same for indices from 0 <= low <= high on: one of v - low and high - v is negative where v
-/// is outside, with or without a carry. Eight sums are independent of each other: they
-/// fit the vectors of every processor.
+/// is outside, with or without a carry. Four vectors of sums are independent of each other. (Vectors
+/// by name: the compiler makes none of a loop over an array of sums.)
 template <class T> bool indices_within(const std::byte* data, int64_t count, T low, T high) {
   using U = std::make_unsigned_t<T>;
-  const U* values = reinterpret_cast<const U*>(data);
-  U outside[8] = {};
+  using Vector [[gnu::vector_size(16)]] = U;
+  constexpr int64_t lanes = sizeof(Vector) / sizeof(U);
+  const Vector lows = Vector{} + U(low), highs = Vector{} + U(high);
+  Vector outside[4] = {};
   int64_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    for (int k = 0; k < 8; k++) outside[k] |= (values[i + k] - U(low)) | (U(high) - values[i + k]);
-  for (; i < count; i++) outside[0] |= (values[i] - U(low)) | (U(high) - values[i]);
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    Vector v[4];
+    std::memcpy(v, data + i * int64_t(sizeof(U)), sizeof(v));
+    outside[0] |= (v[0] - lows) | (highs - v[0]);
+    outside[1] |= (v[1] - lows) | (highs - v[1]);
+    outside[2] |= (v[2] - lows) | (highs - v[2]);
+    outside[3] |= (v[3] - lows) | (highs - v[3]);
+  }
+  const Vector all = outside[0] | outside[1] | outside[2] | outside[3];
   U any = 0;
-  for (U part : outside) any |= part;
+  for (int64_t k = 0; k < lanes; k++) any |= all[k];
+  for (; i < count; i++) {
+    U v;
+    std::memcpy(&v, data + i * int64_t(sizeof(U)), sizeof(v));
+    any |= (v - U(low)) | (U(high) - v);
+  }
   return T(any) >= 0;
 }
 bool all_within(DType type, const std::byte* data, int64_t count, Interval allowed) {

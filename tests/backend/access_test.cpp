@@ -180,6 +180,30 @@ TEST(Access, IndicesFromMemoryAreCheckedAgainstTheAxisToo) {
   EXPECT_FALSE(at(6, {-1, 5, 2}));
 }
 
+/// They are looked at in vectors: none is left out, wherever it stands.
+TEST(Access, EveryIndexFromMemoryIsChecked) {
+  for (const char* type : {"i64", "i32", "u8", "i16"}) {
+    constexpr int64_t n = 43;
+    Judged c(fmt::format(R"(fn @main(%x: f32[100], %ids: {}[{}]) {{
+    %y = view %x [i: {}] with h = %ids[i] in 3..97 -> [h]
+    return y = %y
+  }})",
+                         type, n, n));
+    const DType dtype = c.module.entry()[c.module.entry().params[1]].type().dtype;
+    HostTensor ids{dtype, {n}, std::vector<std::byte>(size_t(storage_bytes(dtype, n)))};
+    const auto put = [&](int64_t i, int64_t value) { store_i64(dtype, ids.data.data(), i, value); };
+    for (int64_t i = 0; i < n; i++) put(i, 3 + (i * 31) % 95);
+    EXPECT_TRUE(c.runs({.inputs = {{"x", f32({100})}, {"ids", ids}}}));
+    for (int64_t i = 0; i < n; i++)
+      for (const int64_t wrong : {2, 98}) {
+        put(i, wrong);
+        EXPECT_FALSE(c.runs({.inputs = {{"x", f32({100})}, {"ids", ids}}})) << type << " " << i;
+        EXPECT_THAT(c.plan_error, HasSubstr(fmt::format("element {} is {}, allowed are 3..97", i, wrong)));
+        put(i, 3 + (i * 31) % 95);
+      }
+  }
+}
+
 TEST(Access, AConditionSaysWhereAnIndexFromMemoryCounts) {
   // As the views pass leaves a gather from a padded tensor.
   Judged c(R"(fn @main(%x: f32[2], %ids: i32[3]) {

@@ -196,4 +196,67 @@ TEST(Apart, WordsOfTwoColumnsHaveLanes) {
 }
 
 } // namespace
+/// Sums and maps of elements at quotients of an axis, under conditions, as adaptive pooling and images
+/// resized by any factor read them.
+TEST(Apart, ElementsAtQuotientsAreRight) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 60; i++) {
+    const int64_t n = 3 + int64_t(random() % 60), few = 1 + int64_t(random() % n),
+                  channels = 1 + int64_t(random() % 9), window = 1 + int64_t(random() % 3);
+    const std::string type = any_of<std::string>(random, {"f32", "f32", "bf16", "f64", "u8"});
+    const std::string at = fmt::format("(j*{} + {}) // {}", few, random() % uint64_t(n), n),
+                      where = any_of<std::string>(random, {"", "(j*3) % 7 != 2 and r*5 < j + 3"});
+    SCOPED_TRACE(fmt::format("{} {} of {}, windows of {}", type, few, n, window));
+    expect_right(parse_module(fmt::format(R"(fn @main(%x: {0}[{1}, {2}], %z: f32[{1}, {3}]) {{
+  %v = view %x [c: {1}, j: {3}, r: {4}] -> [c, r + {5}] {6}
+  %w = cast f32 %v
+  %f = fold [c: {1}, j: {3}, r: {4}] over [r] {{ sum %w[c, j, r] }}
+  %s = get %f, 0
+  %t = view %x [c: {1}, j: {3}] -> [c, {5}]
+  %u = cast f32 %t
+  %y = mul %u, %z
+  return s = %s, y = %y
+}})",
+                                          type, channels, few + window, n, window, at,
+                                          where.empty() ? "" : "where " + where + " fill 0")),
+                 unsigned(i));
+  }
+}
+
+/// Products of two operands whose rows are contiguous along the sum, in unknown numbers, in batches that lie
+/// in the rows or around them; what follows the sums, and one operand that is both.
+TEST(Apart, ProductsOfRowsOfUnknownNumbersAreRight) {
+  std::mt19937 random(12);
+  for (int i = 0; i < 24; i++) {
+    const int64_t deep = any_of<int64_t>(random, {8, 16, 24, 32, 40, 64, 100, 1100}),
+                  heads = any_of<int64_t>(random, {1, 2, 3});
+    const bool same = random() % 4 == 0, around = random() % 2 == 0;
+    const auto operand = [&](const std::string& name, const std::string& rows) {
+      return around ? fmt::format("%{}: f32[{}, {}, {}]", name, 2 * heads, rows, deep)
+                    : fmt::format("%{}: f32[2, {}, {}, {}]", name, rows, heads, deep);
+    };
+    const auto at = [&](const std::string& row) {
+      return around ? fmt::format("[h, {}, k]", row) : fmt::format("[h // {0}, {1}, h % {0}, k]", heads, row);
+    };
+    const std::string space = fmt::format("[h: {}, m: q, n: {}, k: {}]", 2 * heads, same ? "q" : "s", deep),
+                      text =
+                          fmt::format(R"(symbol q: 2..300
+symbol s: 2..300
+fn @main({0}, {1}) {{
+  %x = view %a {2} -> {3}
+  %w = view %{4} {2} -> {5}
+  %p = mul %x, %w
+  %f = fold {2} over [k] {{ sum %p[h, m, n, k] }}
+  %g = get %f, 0
+  %y = {6} %g
+  return y = %y
+}})",
+                                      operand("a", "q"), operand("b", "s"), space, at("m"), same ? "a" : "b",
+                                      at("n"), any_of<std::string>(random, {"neg", "exp2"}));
+    SCOPED_TRACE(text);
+    expect_right(parse_module(text), unsigned(i),
+                 {{"q", 2 + int64_t(random() % 70)}, {"s", 2 + int64_t(random() % 150)}});
+  }
+}
+
 } // namespace luminal::apart_test

@@ -28,15 +28,25 @@ inline void each_kernel(const Module& module, const kernel::MachineLimits& limit
   for (const compile::PlannedKernel& kernel : builder.kernels()) visit(kernel);
 }
 
-inline Bindings numbers(const Module& module, unsigned seed) {
+/// Of every input; `sizes` of symbols, by name.
+inline Bindings numbers(const Module& module, unsigned seed,
+                        const std::map<std::string, int64_t>& sizes = {}) {
   std::mt19937 random(seed);
   Bindings bindings;
+  ExprMap<int64_t> bound;
+  for (const auto& [name, size] : sizes) bindings.symbols[name] = size;
+  for (Expr symbol : module.symbols)
+    if (const auto size = sizes.find(std::string(symbol.name())); size != sizes.end())
+      bound[symbol] = size->second;
   for (NodeId id : module.entry().params) {
     const auto& input = std::get<InputAttr>(module.entry()[id].attr);
     HostTensor value;
     value.dtype = input.type.dtype;
     int64_t count = 1;
-    for (Expr extent : input.type.shape) value.shape.push_back(extent.value()), count *= extent.value();
+    for (Expr extent : input.type.shape) {
+      value.shape.push_back(*evaluate(extent, bound));
+      count *= value.shape.back();
+    }
     value.data.resize(size_t(storage_bytes(value.dtype, count)));
     for (int64_t i = 0; i < count; i++)
       if (is_float(value.dtype))
@@ -48,8 +58,9 @@ inline Bindings numbers(const Module& module, unsigned seed) {
   return bindings;
 }
 
-inline void expect_right(const Module& module, unsigned seed) {
-  const Bindings bindings = numbers(module, seed);
+inline void expect_right(const Module& module, unsigned seed,
+                         const std::map<std::string, int64_t>& sizes = {}) {
+  const Bindings bindings = numbers(module, seed, sizes);
   Running running(module, 1 + int(seed % 2));
   auto context = running.start(module, bindings);
   auto done = context->run();

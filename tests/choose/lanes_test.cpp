@@ -208,5 +208,28 @@ TEST(Lanes, OfConvolutionsInGroups) {
   EXPECT_THAT(grouped(32, 4, 4, 28, 3), Not(HasSubstr("padded_copy"))) << "little is computed of an element";
 }
 
+/// Elements at quotients of an axis: a vector of them is gathered, and its conditions are masks. (The windows
+/// of adaptive pooling, images resized by a factor such as 1.5.)
+TEST(Lanes, GatherElementsAtQuotientsOfTheirAxis) {
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[64, 7, 7]) {
+  %v = view %x [c: 64, i: 30, j: 30, r: 2, s: 2] -> [c, r + (i*7 + 24) // 30 - 1, s + (j*7 + 24) // 30 - 1] where r*30 < (i*7 + 24) % 30 + 13 and s*30 < (j*7 + 24) % 30 + 13 and i*7 + r*30 < 216 and j*7 + s*30 < 216 and i*7 + r*30 >= 6 and j*7 + s*30 >= 6 fill 0
+  %f = fold [c: 64, i: 30, j: 30, r: 2, s: 2] over [r, s] { sum %v[c, i, j, r, s] }
+  %y = get %f, 0
+  return y = %y
+}
+)"),
+              HasSubstr("vector f j"));
+  // Blocks of five elements, each cut off at its ends, are too short for lanes of their own.
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[64, 30, 6], %z: f32[64, 30, 30]) {
+  %v = view %x [c: 64, i: 30, j: 30] -> [c, i, max(j - 2, 0) // 5]
+  %w = view %x [c: 64, i: 30, j: 30] -> [c, i, min(max(j - 2, 0) // 5 + 1, 5)]
+  %s = add %v, %w
+  %y = mul %s, %z
+  return y = %y
+}
+)"),
+              HasSubstr("vector y j"));
+}
+
 } // namespace
 } // namespace luminal::kernel::lanes_test

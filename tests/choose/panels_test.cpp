@@ -139,5 +139,30 @@ TEST(Sums, OfOneInputShareLoops) {
   EXPECT_THAT(distances("c"), testing::Not(HasSubstr("fuse f g"))) << "nothing is read twice";
 }
 
+/// Rows of both operands are contiguous along the sum, and nobody knows how many there are: lanes would be
+/// added to each other for every result. Heads beside each other in a row are an axis of the copy.
+TEST(Panels, TransposeRowsOfUnknownNumbers) {
+  const auto scores = [](const char* a, const char* b, const char* of_a, const char* of_b) {
+    return schedule_of_term(fmt::format(R"(symbol q: 2..4096
+symbol s: 2..4096
+fn @term(%a: f32[{0}], %b: f32[{1}]) {{
+  %x = view %a [h: 32, m: q, n: s, k: 32] -> [{2}]
+  %w = view %b [h: 32, m: q, n: s, k: 32] -> [{3}]
+  %p = mul %x, %w
+  %f = fold [h: 32, m: q, n: s, k: 32] over [k] {{ sum %p[h, m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                        a, b, of_a, of_b));
+  };
+  EXPECT_THAT(scores("32, q, 32", "32, s, 32", "h, m, k", "h, n, k"),
+              testing::AllOf(HasSubstr("operand f m b.panels"), HasSubstr("vector f n.l")));
+  EXPECT_THAT(scores("4, q, 8, 32", "4, s, 8, 32", "h // 8, m, h % 8, k", "h // 8, n, h % 8, k"),
+              testing::AllOf(HasSubstr("operand f m b.panels"), HasSubstr("vector f n.l")));
+  EXPECT_THAT(scores("32, q, 32", "32, 32, s", "h, m, k", "h, k, n"), testing::Not(HasSubstr("panels")))
+      << "columns are contiguous already";
+}
+
 } // namespace
 } // namespace luminal::kernel

@@ -97,7 +97,11 @@ class Executor:
         ranges = {name: (low, high) for name, (low, high, _) in self.symbols.items()}
         self.sizes = Dimensions(pl.Graph(), ranges, self.known)
         self.extents: set[pl.Dim] = set()
+        self.numbers: dict[T, T] = {}
+        chains = {node: view_of_input(node) for node in self.results if isinstance(node, torch.fx.Node)}
+        self.views = {node: chain for node, chain in chains.items() if chain}
         self.make_steps()
+        self.alone = self.one_program()
         self.tell()
 
     # ---- sizes ----
@@ -139,7 +143,9 @@ class Executor:
 
     def number(self, node: T) -> T:
         """A symbolic node's value as a function of the symbols' values."""
-        return function_of(node.meta["val"].node.expr, list(self.symbols))
+        if node not in self.numbers:
+            self.numbers[node] = function_of(node.meta["val"].node.expr, list(self.symbols))
+        return self.numbers[node]
 
     # ---- steps ----
     def make_steps(self) -> None:
@@ -163,7 +169,7 @@ class Executor:
             for source in node.all_input_nodes:
                 needed[source] = max(needed.get(source, level), level)
         for result in self.results:
-            if isinstance(result, torch.fx.Node):
+            if isinstance(result, torch.fx.Node) and result not in self.views:
                 needed[result] = sys.maxsize
         steps: list[T] = []
         for level in sorted(parts):
@@ -276,8 +282,39 @@ class Executor:
                     text.append(f"in PyTorch: {op}{' at ' + line if line else ''}: {why}")
         return "\n".join(text)
 
+    def one_program(self) -> T:
+        """Where one program of fixed sizes is all there is: the program, which arguments it reads, and for
+        each result whether it is the program's or an argument, and its place there, or the result itself.
+        None otherwise. A call then makes no dictionary of values, which a small program would notice."""
+        if len(self.steps) != 1 or self.symbols or self.views or not isinstance(self.steps[0], Program):
+            return None
+        program = self.steps[0]
+        arguments = {node: index for index, node in enumerate(self.inputs)}
+        outputs = {node: index for index, node in enumerate(program.outputs)}
+        places: list[tuple[typing.Optional[bool], T]] = []
+        for node in self.results:
+            if not isinstance(node, torch.fx.Node):
+                places.append((None, node))
+            elif node in outputs:
+                places.append((True, outputs[node]))
+            elif node in arguments:
+                places.append((False, arguments[node]))
+            else:
+                return None
+        if any(node not in arguments for node in program.inputs):
+            return None
+        return program, [arguments[node] for node in program.inputs], places
+
     # ---- running ----
     def __call__(self, arguments: list[T]) -> list[T]:
+        if self.alone is not None:
+            program, reads, places = self.alone
+            made = program([arguments[index] for index in reads], {})
+            results = [
+                place if ours is None else made[place] if ours else arguments[place] for ours, place in places
+            ]
+            arguments.clear()
+            return results
         values = self.values_of(arguments)
         env: dict[T, T] = dict(zip(self.inputs, arguments))
         arguments.clear()
@@ -290,24 +327,13 @@ class Executor:
             else:
                 for node in step:
                     env[node] = self.call(node, env, values)
-        if self.symbols:  # PyTorch takes strides and offset of a view of an input from what it is given
-            for result in self.results:
-                if isinstance(result, torch.fx.Node):
-                    self.view_of_input(result, env, values)
+        for chain in self.views.values():
+            for node in chain:
+                env[node] = self.call(node, env, values)
         return [
             self.read(result, env, values) if isinstance(result, torch.fx.Node) else result
             for result in self.results
         ]
-
-    def view_of_input(self, node: T, env: dict[T, T], values: dict[str, int]) -> None:
-        """Makes a result that is a view of an input a view of it."""
-        chain: list[T] = []
-        while node.op == "call_function" and is_view(node):
-            chain.append(node)
-            node = node.args[0]
-        if node.op == "placeholder":
-            for each in reversed(chain):
-                env[each] = self.call(each, env, values)
 
     def read(self, node: T, env: dict[T, T], values: dict[str, int]) -> T:
         if node in env:
@@ -347,6 +373,17 @@ def is_view(node: T) -> bool:
         return False
     alias = schema.returns[0].alias_info
     return alias is not None and not alias.is_write
+
+
+def view_of_input(node: T) -> list[T]:
+    """The views that lead from an input of the graph to a result, in their order; none where it is something
+    else. Such a result is not computed, it is the same view of the argument: PyTorch takes its strides and
+    its offset from what it is given, and no memory is copied."""
+    chain: list[T] = []
+    while node.op == "call_function" and is_view(node):
+        chain.insert(0, node)
+        node = node.args[0]
+    return chain if node.op == "placeholder" else []
 
 
 def is_integer(node: T) -> bool:

@@ -2,6 +2,7 @@
 # PyTorch's memory.
 from __future__ import annotations
 
+import math
 import os
 import threading
 import typing
@@ -63,6 +64,15 @@ def packed(tensor: T, order: typing.Optional[list[int]]) -> T:
     return tensor
 
 
+def empty_quickly() -> T:
+    """torch.empty_strided for the processor without the dispatcher, as Inductor calls it; None where this
+    PyTorch has none. It takes a fourth of the time of torch.empty, which is as much as a small kernel."""
+    return getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None)
+
+
+EMPTY = empty_quickly()
+
+
 def compile_words(options: Options) -> dict[str, typing.Any]:
     """For Graph.compile: as many workers as PyTorch has threads, where nobody says how many."""
     words = options.compile_words()
@@ -89,8 +99,15 @@ class Output:
         self.strides: T = None
         if self.order is None and not fake.is_contiguous() and not is_expanded(fake):
             self.strides = [function_of(expression_of(stride), symbols) for stride in fake.stride()]
+        self.quick: T = None  # arguments of EMPTY
+        if EMPTY is not None and self.fixed and self.order is None:
+            sizes = [max(size, 1) for size in self.sizes]
+            strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+            self.quick = (tuple(self.sizes), tuple(strides), self.dtype)
 
     def allocate(self, values: list[int]) -> T:
+        if self.quick is not None:
+            return EMPTY(*self.quick)
         sizes = self.sizes if self.fixed else [s if isinstance(s, int) else s(*values) for s in self.sizes]
         if self.order is None:
             return torch.empty(sizes, dtype=self.dtype)
@@ -137,6 +154,7 @@ class Program:
         self.dtypes = [getattr(node.meta["val"], "dtype", torch.float64) for node in inputs]
         names = list(symbols)
         self.results = [Output(node.meta["val"], names) for node in outputs]
+        self.strided = any(result.strides is not None for result in self.results)
         self.build()
 
     def build(self) -> None:
@@ -168,16 +186,18 @@ class Program:
             self.steps = {name: step for name, step in dimensions.steps.items() if name in self.dims}
             # one tensor cannot be kept for two results, and an input is nobody's result
             places: dict[T, int] = {}
-            self.places = []
-            unique: list[pl.Tensor] = []
-            for value in kept:
+            self.firsts: list[int] = []  # which results the program writes
+            self.twins: list[tuple[int, int]] = []  # results that are another one, and which
+            for index, value in enumerate(kept):
                 key = hash(value)  # of the graph and the place in it: == would make a comparison
                 if key not in places:
-                    places[key] = len(unique)
-                    unique.append(value)
-                self.places.append(places[key])
+                    places[key] = index
+                    self.firsts.append(index)
+                else:
+                    self.twins.append((index, places[key]))
+            self.reads = [(index, self.dtypes[index], self.orders[index]) for index in self.given]
             try:
-                self.runner = pl.Runner(graph, self.dims, sources, unique)
+                self.runner = pl.Runner(graph, self.dims, sources, [kept[index] for index in self.firsts])
                 sizes = {name: self.symbols[name][2] for name in self.dims}
                 graph.compile(sizes=sizes or None, **compile_words(self.options))
             except (pl.Error, pl.InternalError) as error:
@@ -246,7 +266,7 @@ class Program:
         self.build()
 
     def run(self, tensors: list[T], values: dict[str, int], headroom: int = 4) -> list[T]:
-        if any(values[name] % step for name, step in self.steps.items()):
+        if self.steps and any(values[name] % step for name, step in self.steps.items()):
             self.known = None
             self.build()
         for name in self.dims:
@@ -257,21 +277,22 @@ class Program:
                 }
                 self.build()
                 break
-        self.load_changed(tensors)
+        if self.frozen or not self.loaded:
+            self.load_changed(tensors)
         addresses = []
         held = []  # copies live until the run is over
-        for index in self.given:
+        for index, dtype, order in self.reads:
             tensor = tensors[index]
-            lying = packed(of_type(tensor, self.dtypes[index]), self.orders[index])
-            if lying is not tensor:
-                held.append(lying)
-            addresses.append(lying.data_ptr())
+            as_it_lies = order is None and tensor.dtype is dtype
+            if not as_it_lies or not tensor.is_contiguous() or tensor.is_neg():
+                lying = packed(of_type(tensor, dtype), order)
+                if lying is not tensor:
+                    held.append(lying)
+                tensor = lying
+            addresses.append(tensor.data_ptr())
         in_order = list(values.values())
         made = [result.allocate(in_order) for result in self.results]
-        targets: list[T] = [None] * (max(self.places) + 1 if self.places else 0)
-        for tensor, place in zip(made, self.places):
-            if targets[place] is None:
-                targets[place] = tensor
+        targets: list[T] = [made[index] for index in self.firsts]
         try:
             self.runner.run(
                 [values[name] for name in self.dims], addresses, [tensor.data_ptr() for tensor in targets]
@@ -282,8 +303,8 @@ class Program:
                 raise
             self.lower_sizes(values, headroom)
             return self.run(tensors, values, headroom // 4)
-        for index, place in enumerate(self.places):
-            if targets[place] is not made[index]:  # the same memory, whose axes may have other orders
-                first = self.places.index(place)
-                self.results[index].memory(made[index]).copy_(self.results[first].memory(made[first]))
+        for index, first in self.twins:  # the same memory, whose axes may have other orders
+            self.results[index].memory(made[index]).copy_(self.results[first].memory(made[first]))
+        if not self.strided:
+            return made
         return [result.finish(tensor, in_order) for result, tensor in zip(self.results, made)]
