@@ -82,6 +82,33 @@ fn @main(weight %w: f32[5], %x: f32[5]) {
 )");
 }
 
+// What fma adds beyond a product and a sum is all that is left here: the rounding of the product.
+TEST(WrittenModules, FusedProductsRoundOnce) {
+  const Module module = parse_module(R"(
+fn @main(%a: f32[100, 64]) {
+  %p = mul %a, %a
+  %n = neg %p
+  %e = fma %a, %a, %n
+  %f = fold [i: 100, j: 64] over [j] { sum %e[i, j] }
+  %s = get %f, 0
+  return s = %s
+}
+)",
+                                     "fused");
+  Bindings bindings = inputs_of(module, {}, false);
+  HostTensor& a = bindings.inputs.at("a");
+  for (int64_t i = 0; i < a.count(); ++i) store_f64(DType::f32, a.data.data(), i, a.at(i) * 0.1);
+  Running running(module);
+  auto context = running.start(module, bindings);
+  context->run().value();
+  const auto got = context->result("s").value();
+  const HostTensor want = Interpreter(module, bindings).result("s");
+  for (int64_t i = 0; i < want.count(); ++i) {
+    EXPECT_NE(want.at(i), 0);
+    EXPECT_NEAR(load_f64(DType::f32, got.bytes.data(), i), want.at(i), 1e-4 * std::fabs(want.at(i)));
+  }
+}
+
 TEST(WrittenModules, WhatADimensionTakesPartInIsNotComputedAtLoad) {
   expect_plan(R"(
 symbol S: 0..40
