@@ -82,6 +82,23 @@ fn @main(weight %w: f32[5], %x: f32[5]) {
 )");
 }
 
+// The loop over z runs around the lanes, each of which has a length of its own.
+TEST(WrittenModules, SumsOfWhichSomeAreReadHaveLengthsByLane) {
+  expect_plan(R"(
+symbol n: 1..10
+symbol z: 1..12
+fn @main(%x: f32[8, n, z], %l: i32[8, n, 4]) {
+  %f = fold [i: 8, j: n, k: z, e: 4] over [k] with h = %l[i, j, e] in 0..12 clamp where k < h and j % 4 == 0 { min %x[i, j, k] }
+  %g = get %f, 0
+  %few = iota bool [i: 8, j: n, e: 4] -> i < 4
+  %zero = iota f32 [i: 8, j: n, e: 4] -> 0
+  %y = select %few, %g, %zero
+  return y = %y
+}
+)",
+              {{"n", 9}, {"z", 11}});
+}
+
 // What fma adds beyond a product and a sum is all that is left here: the rounding of the product.
 TEST(WrittenModules, FusedProductsRoundOnce) {
   const Module module = parse_module(R"(
