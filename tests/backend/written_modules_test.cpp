@@ -99,6 +99,29 @@ fn @main(%x: f32[8, n, z], %l: i32[8, n, 4]) {
               {{"n", 9}, {"z", 11}});
 }
 
+// What a mask hides is -inf below the maximum: not left out.
+TEST(WrittenModules, SumsOfDistancesToAMaximumThatAMaskHides) {
+  for (const int64_t size : {1, 6})
+    expect_plan(R"(
+symbol S: 1..9
+fn @main(%v: f32[3, 8, S, 8]) {
+  %f = fold [a: 3, b: 8, c: S, d: 8] over [d] { sum %v[a, b, c, d] }
+  %s = get %f, 0
+  %x = view %s [a: 3, b: 8, c: S] -> [a, b, c] where c + b <= a + 4 fill -inf
+  %g = fold [a: 3, b: 8, c: S] over [c] { max %x[a, b, c] }
+  %m = get %g, 0
+  %w = view %m [a: 3, b: 8, c: S] -> [a, b]
+  %e = sub %x, %w
+  %h = fold [a: 3, b: 8, c: S] over [c] { sum %e[a, b, c] }
+  %i = fold [a: 3, b: 8, c: S] over [c] { min %e[a, b, c] }
+  %r = get %h, 0
+  %l = get %i, 0
+  return r = %r, l = %l
+}
+)",
+                {{"S", size}});
+}
+
 // What fma adds beyond a product and a sum is all that is left here: the rounding of the product.
 TEST(WrittenModules, FusedProductsRoundOnce) {
   const Module module = parse_module(R"(

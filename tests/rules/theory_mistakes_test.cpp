@@ -64,8 +64,9 @@ const std::vector<Mistake>& mistakes() {
          "(Get 0 (Fold P k (vec-remove xs j))))) :ruleset tuple :name \"dup\""}}},
       {"a proportional component without its number",
        {{"(= n (like (info a) c))", "(= n (like (info a) 1.0))"}}},
-      {"a list in order that forgets the first", {{"(= P (next-largest N))", "(= P (shift N m 0.0))"}}},
-      {"an extremum shifted the wrong way", {{"(= P (shift N m c))", "(= P (shift N m (- 0.0 c)))"}}},
+      {"a list in order that begins with the element itself",
+       {{"(= P (next-largest N)))\n      ((union (Get 0 f) (Get (last P) (Fold P k (vec-push gs z)))))",
+         "(= P (next-largest N)))\n      ((union (Get 0 f) (Get (last P) (Fold P k (vec-push gs g)))))"}}},
       {"a mean over other axes", {{"(extent-is i k) (more-than-one k)", "(more-than-one k)"}}},
       // of types, casts, domains, holes and positions
       {"a conversion forgotten",
