@@ -301,15 +301,14 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
     return kernel::loop(LoopKind::serial, loop.symbol, begin, end, std::move(body));
   };
   if (!n_.predicate_splits.contains(loop.name)) return {part(whole.begin, whole.end)};
-  auto leaf = first_leaf(node, [&](StageId s) {
-    return n_.stages[s].find(loop.name) && domain_range(s, n_.stages[s], loop, {});
-  });
+  auto leaf = first_leaf(
+      node, [&](StageId s) { return n_.stages[s].find(loop.name) && domain_range(s, n_.stages[s], loop); });
   if (!leaf) refuse("predicate_split {}: no stage in it has a domain that ends along it", loop.name);
-  auto r = *domain_range(leaf->stage, n_.stages[leaf->stage], loop, {});
+  auto r = *domain_range(leaf->stage, n_.stages[leaf->stage], loop);
   // Results that a tile stores whatever the domain hides are stored in empty ones, too.
   const bool stored = bool(first_leaf(node, [&](StageId s) {
     const auto writes = [&](const Component& c) { return n_.cone.values[c.out].role == ValueRole::output; };
-    return n_.stages[s].find(loop.name) && !domain_range(s, n_.stages[s], loop, {}) &&
+    return n_.stages[s].find(loop.name) && !domain_range(s, n_.stages[s], loop) &&
            std::ranges::any_of(n_.cone.stages[s].components, writes);
   }));
   if (stored) r.some_begin = whole.begin, r.some_end = whole.end;

@@ -157,7 +157,7 @@ private:
   /// others say nothing. Along a kept loop of a fold nothing may be left out: what it gives is written
   /// all the same; asked for only where `kept`.
   std::optional<DomainRange> domain_range(StageId stage, const StageNest& nest, const StageLoop& loop,
-                                          const std::set<HoleId>& known, bool kept = false) const;
+                                          const std::set<HoleId>& known = {}, bool kept = false) const;
   /// The same for one condition: comparisons, conjunctions and disjunctions that are linear in the loops.
   std::optional<DomainRange> range_along(Expr condition, const StageNest& nest, const StageLoop& loop,
                                          const std::set<HoleId>& known) const;

@@ -122,6 +122,31 @@ fn @main(%v: f32[3, 8, S, 8]) {
                 {{"S", size}});
 }
 
+// x - x is NaN where x is infinite, also where x is its own maximum.
+TEST(WrittenModules, SoftmaxOfRowsThatAreTheSameEverywhere) {
+  for (const int64_t size : {0, 4})
+    expect_plan(R"(
+symbol S: 0..40
+fn @main(%v: f32[3, 8, 8]) {
+  %w = view %v [a: 3, b: 8, c: S + 1, d: 8] -> [a, b, d]
+  %f = fold [a: 3, b: 8, c: S + 1, d: 8] over [d] { sum %w[a, b, c, d] }
+  %s = get %f, 0
+  %x = view %s [a: 3, b: 8, c: S + 1] -> [a, b, c] where b <= a fill -inf
+  %g = fold [a: 3, b: 8, c: S + 1] over [c] { max %x[a, b, c] }
+  %m = get %g, 0
+  %n = view %m [a: 3, b: 8, c: S + 1] -> [a, b]
+  %d = sub %x, %n
+  %e = exp %d
+  %h = fold [a: 3, b: 8, c: S + 1] over [c] { sum %e[a, b, c] }
+  %l = get %h, 0
+  %o = view %l [a: 3, b: 8, c: S + 1] -> [a, b]
+  %y = div %e, %o
+  return y = %y
+}
+)",
+                {{"S", size}});
+}
+
 // What fma adds beyond a product and a sum is all that is left here: the rounding of the product.
 TEST(WrittenModules, FusedProductsRoundOnce) {
   const Module module = parse_module(R"(
