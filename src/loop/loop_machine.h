@@ -109,7 +109,9 @@ private:
   bool offsets(Worker& w, const Instruction& i, const LaneIndex& index, int64_t lanes);
   bool place(Worker& w, const Instruction& i, Region& r, int64_t offset, int64_t count, DType dtype,
              int64_t& byte, int64_t& bytes, uint8_t& halves);
-  void read(Worker& w, const Instruction& i, Region& r, int64_t byte, int64_t bytes, uint8_t halves);
+  bool counts(const Worker& w, const Instruction& i, const ValueStep& step, int64_t lane) const;
+  void read(Worker& w, const Instruction& i, Region& r, int64_t byte, int64_t bytes, uint8_t halves,
+            bool counts = true);
   void write(Worker& w, const Instruction& i, Region& r, int64_t byte, int64_t bytes, uint8_t halves,
              bool poison);
   void in_flight(Worker& w, const Instruction& i, Region& r, int64_t byte, int64_t bytes, bool writes);

@@ -195,11 +195,30 @@ private:
     return known[key] = int(into.steps.size()) - 1;
   }
 
+  /// Which results count only where a select takes them. Lanes meet in a reduction: there all do.
+  static void choices(std::vector<ValueStep>& steps) {
+    std::vector<bool> used(steps.size());
+    for (size_t user = steps.size(); user-- > 0;)
+      for (int a = 0; a < 3 && steps[user].args[a] >= 0; ++a) {
+        const ValueStep& by = steps[user];
+        ValueStep& step = steps[by.args[a]];
+        std::pair<int, int> chosen{by.chosen_by, by.choice};
+        if (by.kind == StepKind::op && !by.user && !by.unit && by.op == Op::select && a > 0)
+          chosen = {int(user), a};
+        if (by.kind == StepKind::reduce_lanes ||
+            (used[by.args[a]] && chosen != std::pair(step.chosen_by, step.choice)))
+          chosen = {-1, 0};
+        used[by.args[a]] = true;
+        std::tie(step.chosen_by, step.choice) = chosen;
+      }
+  }
+
   void value(const ValueRef& whole, Instruction& into) {
     std::map<Key, int> known;
     compiled_.clear();
     const int last = value(*whole, into, known);
     LUMINAL_CHECK(last == int(into.steps.size()) - 1);
+    choices(into.steps);
     p_.most_steps = std::max(p_.most_steps, int(into.steps.size()));
     into.lane_values = into.steps.back().on_lane;
   }

@@ -55,6 +55,8 @@ struct ValueStep {
   const UserOp* user = nullptr;
   const Unit* unit = nullptr; // op: a unit whose lanes act alone
   int args[3] = {-1, -1, -1}; // earlier steps
+  int chosen_by = -1;         // the result counts only where this select, a later step, takes
+  int choice = 0;             // its argument of this number
   double constant = 0;
   int64_t integer = 0;
   BufferId buffer;

@@ -180,9 +180,28 @@ void Machine::ring(Worker& w, const Instruction& i, Region& r, int64_t byte, int
   }
 }
 
-void Machine::read(Worker& w, const Instruction& i, Region& r, int64_t byte, int64_t bytes, uint8_t halves) {
+/// Do the selects that this step is made for take its value, in this lane or, where all lanes have the same,
+/// in any one? Code computes both arguments.
+bool Machine::counts(const Worker& w, const Instruction& i, const ValueStep& step, int64_t lane) const {
+  if (lane < 0 && step.chosen_by >= 0) {
+    for (int64_t l = 0; l < i.lanes; ++l)
+      if ((i.lanes == 1 || w.alive(l)) && counts(w, i, step, l)) return true;
+    return false;
+  }
+  for (const ValueStep* s = &step; s->chosen_by >= 0; s = &i.steps[s->chosen_by]) {
+    const int condition = i.steps[s->chosen_by].args[0];
+    const Cell c = w.cells[size_t(condition) * p_.widest + (i.steps[condition].on_lane ? size_t(lane) : 0)];
+    if ((c.i != 0) != (s->choice == 1)) return false;
+  }
+  return true;
+}
+
+/// counts: the value matters, so that somebody must have written it.
+void Machine::read(Worker& w, const Instruction& i, Region& r, int64_t byte, int64_t bytes, uint8_t halves,
+                   bool counts) {
   Conflict c;
-  if (!record_read(r, clock_, byte, bytes, halves, w.actor, uint32_t(&i - p_.code.data()), c))
+  if (!record_read(r, clock_, byte, bytes, halves, w.actor, uint32_t(&i - p_.code.data()), c) &&
+      (counts || c.kind != FindingKind::uninitialised))
     conflict(w, i, r, c, false);
   if (flying_) in_flight(w, i, r, byte, bytes, false);
   if (w.role) ring(w, i, r, byte, bytes, false);
@@ -257,7 +276,7 @@ void Machine::load(Worker& w, const Instruction& i, const ValueStep& step, Cell*
   uint8_t halves = both_halves;
   const auto one = [&](int64_t offset, Cell& cell) {
     if (!place(w, i, r, offset, 1, step.dtype, byte, bytes, halves)) return;
-    read(w, i, r, byte, bytes, halves);
+    read(w, i, r, byte, bytes, halves, counts(w, i, step, step.on_lane ? &cell - out : -1));
     // Elements of 4 bits are found by their number, also in a buffer of bytes.
     cell = bits(step.dtype) == 4 ? load_cell(step.dtype, r.data, r.element_bits == 4 ? offset : byte * 2)
                                  : load_cell(step.dtype, r.data + byte, 0);
@@ -273,9 +292,10 @@ void Machine::load(Worker& w, const Instruction& i, const ValueStep& step, Cell*
   if (k_.buffers[step.buffer].padded && step.index.affine)
     for (const int64_t l : {int64_t(0), lanes - 1})
       if (l >= w.active) place(w, i, r, lane_offsets_[l], 1, step.dtype, byte, bytes, halves);
-  const bool run = w.prefix && live > 1 && step.index.affine && lane_offsets_[1] - lane_offsets_[0] == 1 &&
-                   lane_offsets_[0] >= 0 && lane_offsets_[live - 1] < r.elements &&
-                   bits(step.dtype) == r.element_bits && r.element_bits >= 8;
+  bool run = w.prefix && live > 1 && step.index.affine && lane_offsets_[1] - lane_offsets_[0] == 1 &&
+             lane_offsets_[0] >= 0 && lane_offsets_[live - 1] < r.elements &&
+             bits(step.dtype) == r.element_bits && r.element_bits >= 8;
+  for (int64_t l = 0; l < live && run && step.chosen_by >= 0; ++l) run = counts(w, i, step, l);
   if (!run) {
     for (int64_t l = 0; l < live; ++l)
       if (w.alive(l)) one(lane_offsets_[l], out[l]);

@@ -110,10 +110,6 @@ private:
       const MonoidComponent& c = first(a[1]);
       return some(with_cascade(monoid(a[0]), c.op, c.dtype, character(a[2]), int(integer(a[3]))));
     });
-    make("shift", {"Monoid", "Monoid", "f64"}, "Monoid", [this](Args a) {
-      const MonoidComponent& c = first(a[1]);
-      return some(with_shift(monoid(a[0]), c.op, c.dtype, real(a[2])));
-    });
     make("next-largest", {"Monoid"}, "Monoid",
          [this](Args a) { return some(with_next_largest(monoid(a[0]))); });
   }

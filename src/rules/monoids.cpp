@@ -214,7 +214,9 @@ std::optional<Monoid> with_cascade(const Monoid& m, Op op, DType type, const Cha
     out.push_back({op, type, select(same, self(), number(*h.other))});
     return Monoid::intern(std::move(out));
   }
-  if (!is_uniform(m, type)) return {};
+  // An element that is infinite is not the state of no elements: x - max(x) is -inf there. An exponential
+  // makes 0 of it.
+  if (!is_uniform(m, type) || (n > 0 && h.slope == 0 && std::isinf(identity))) return {};
   auto out = components_of(m);
   for (int l = n; l >= 0; --l) { // the component of q_l stands at base + n - l
     Scalar t = number(0);
@@ -230,21 +232,10 @@ std::optional<Monoid> with_cascade(const Monoid& m, Op op, DType type, const Cha
       binomial = binomial * (k + 1) / (k + 1 - l);
     }
     t = times_ratio(t, h, j);
-    if (is_singular(identity, h) || (l < n && std::isinf(identity)))
+    if (is_singular(identity, h))
       t = select(Scalar::apply(Op::eq, {before(j), number(identity)}), number(0), t);
     out.push_back({op, type, t});
   }
-  return Monoid::intern(std::move(out));
-}
-
-std::optional<Monoid> with_shift(const Monoid& m, Op op, DType type, double slope) {
-  if (!is_uniform(m, type)) return {};
-  const int j = m.size() - 1;
-  const double identity = m.identity(j), none = Monoid::plain(op, type).identity(0);
-  auto out = components_of(m);
-  Scalar t = add(self(), mul(number(slope), moved(j)));
-  if (std::isinf(identity)) t = select(Scalar::apply(Op::eq, {before(j), number(identity)}), number(none), t);
-  out.push_back({op, type, t});
   return Monoid::intern(std::move(out));
 }
 

@@ -23,8 +23,6 @@ bool is_uniform(const Monoid& m, DType type);
 /// By the components of a body x(r) = H(r)/H(g) * sum over l < count of (r - g)^l q_l under `op`, of
 /// q_(count - 1) first.
 std::optional<Monoid> with_cascade(const Monoid& m, Op op, DType type, const Character& h, int count);
-/// By the max or min of q + slope (r - g).
-std::optional<Monoid> with_shift(const Monoid& m, Op op, DType type, double slope);
 /// `m`, a list of maxima of one body in order, by the largest value below the last one.
 std::optional<Monoid> with_next_largest(const Monoid& m);
 

@@ -79,11 +79,19 @@ private:
   /// Both of one length, with zeros of the type that the fact tells.
   void pad(Value info, Classes& p, Classes& q) {
     if (p.size() == q.size()) return;
-    const auto zero = number_of(t_.infos[info].dtype, 0);
-    const ClassId made = t_.add(t_.ops().number, {t_.numbers.id(*zero)});
+    const ClassId made = zero(info);
     const size_t n = std::max(p.size(), q.size());
     p.resize(n, made);
     q.resize(n, made);
+  }
+  ClassId zero(Value info) {
+    return t_.add(t_.ops().number, {t_.numbers.id(*number_of(t_.infos[info].dtype, 0))});
+  }
+  /// In c x - c r, where x is what the statistic r folds, x stands for r: c x - c x, which is 0 also of
+  /// infinities and NaN, since r brings them back. Of other terms no rule says so.
+  bool cancel(ClassId a, ClassId b) {
+    const auto same = [this](ClassId x, ClassId y) { return t_.graph().find(x) == t_.graph().find(y); };
+    return same(row(Op::neg, {a}), b) || same(row(Op::neg, {b}), a);
   }
   void add_polynomials() {
     action("vector-product", {"Vs", "Vs"}, [this](Args a) {
@@ -102,8 +110,10 @@ private:
     });
     action("vector-sum", {"Info", "Vs", "Vs"}, [this](Args a) {
       auto p = items(a[1]), q = items(a[2]);
+      const bool one_moves = p.size() != q.size(); // one of them reads r
       pad(a[0], p, q);
-      for (size_t i = 0; i < p.size(); ++i) p[i] = row(Op::add, {p[i], q[i]});
+      for (size_t i = 0; i < p.size(); ++i)
+        p[i] = i == 0 && one_moves && cancel(p[i], q[i]) ? zero(a[0]) : row(Op::add, {p[i], q[i]});
       return p;
     });
     action("vector-select", {"Info", "V", "Vs", "Vs"}, [this](Args a) {

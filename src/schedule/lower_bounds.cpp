@@ -71,13 +71,13 @@ Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, con
   return b;
 }
 
-std::optional<DomainRange> Lowering::range_along(Expr condition, const StageNest& nest,
-                                                 const StageLoop& loop) const {
+std::optional<DomainRange> Lowering::range_along(Expr condition, const StageNest& nest, const StageLoop& loop,
+                                                 const std::set<HoleId>& known) const {
   DomainRange r{0, loop.extent, 0, loop.extent, {}};
   if (condition.kind() == ExprKind::logical_or) {
     std::optional<DomainRange> either;
     for (Expr part : condition.args()) {
-      const auto range = range_along(part, nest, loop);
+      const auto range = range_along(part, nest, loop, known);
       if (!range) return {};
       either = either ? hull(*either, *range) : *range;
     }
@@ -87,7 +87,7 @@ std::optional<DomainRange> Lowering::range_along(Expr condition, const StageNest
     std::optional<DomainRange> both;
     bool every = true;
     for (Expr part : condition.args()) {
-      const auto range = range_along(part, nest, loop);
+      const auto range = range_along(part, nest, loop, known);
       every &= range.has_value();
       if (range) both = both ? intersection(*both, *range) : *range;
     }
@@ -95,6 +95,8 @@ std::optional<DomainRange> Lowering::range_along(Expr condition, const StageNest
     return both;
   }
   if (condition.kind() != ExprKind::lt) return {};
+  for (const HoleId h : holes_of(n_.cone, std::span(&condition, 1)))
+    if (!known.contains(h)) return {};
   const Expr gap = substitute(condition.args()[1], nest.axis_values) -
                    substitute(condition.args()[0], nest.axis_values); // > 0 holds
   if (!depends_on(gap, loop.symbol)) return {};
@@ -125,7 +127,7 @@ std::optional<DomainRange> Lowering::range_along(Expr condition, const StageNest
 }
 
 std::optional<DomainRange> Lowering::domain_range(StageId stage, const StageNest& nest, const StageLoop& loop,
-                                                  bool kept) const {
+                                                  const std::set<HoleId>& known, bool kept) const {
   if (!loop.symbol.is_symbol()) return {};
   std::optional<DomainRange> r;
   const Stage& s = n_.cone.stages[stage];
@@ -135,7 +137,7 @@ std::optional<DomainRange> Lowering::domain_range(StageId stage, const StageNest
     for (Expr e : conjuncts(s.domain)) conditions.push_back(e);
   for (Expr condition : conditions) {
     if (assumed(condition)) continue;
-    const auto range = range_along(condition, nest, loop);
+    const auto range = range_along(condition, nest, loop, known);
     if (!range) continue;
     r = r ? intersection(*r, *range) : *range;
     r->conditions.push_back(condition);
@@ -151,7 +153,7 @@ bool Lowering::splits_level(const std::string& loop) const {
     if (!l) continue;
     if (n_.stages[s].bounds.contains(loop)) return false;
     holders++;
-    results &= !domain_range(s, n_.stages[s], *l) && domain_range(s, n_.stages[s], *l, true);
+    results &= !domain_range(s, n_.stages[s], *l, {}) && domain_range(s, n_.stages[s], *l, {}, true);
   }
   return holders != 1 || !results;
 }

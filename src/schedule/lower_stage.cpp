@@ -137,7 +137,7 @@ Body StageLowering::outer(size_t i, State state) {
   if (!loop.symbol.is_symbol()) return outer(i + 1, std::move(state));
   auto bounds = l_.bounds(s_, state.nest, loop);
   if (l_.n_.stages[stage_].bounds.contains(loop.name))
-    if (auto r = l_.domain_range(stage_, state.nest, loop)) {
+    if (auto r = l_.domain_range(stage_, state.nest, loop, state.holes)) {
       bounds.begin = begin_within(max(bounds.begin, r->some_begin), loop.extent);
       bounds.end = min(bounds.end, r->some_end);
     }
@@ -202,8 +202,9 @@ Body StageLowering::outer(size_t i, State state) {
   };
   // Around what lies inside wherever the tile is, each trip by itself: its place is known.
   const auto parts = [&](const State& s, Expr begin, Expr end) -> Body {
-    const auto r = l_.n_.predicate_splits.contains(loop.name) ? l_.domain_range(stage_, s.nest, loop, true)
-                                                              : std::nullopt;
+    const auto r = l_.n_.predicate_splits.contains(loop.name)
+                       ? l_.domain_range(stage_, s.nest, loop, s.holes, true)
+                       : std::nullopt;
     if (!r || !begin.is_constant() || !end.is_constant()) return part(s, begin, end);
     const Expr all_begin = min(end, max(begin, r->all_begin)), all_end = max(all_begin, min(end, r->all_end));
     if (!all_begin.is_constant() || !all_end.is_constant()) return part(s, begin, end);

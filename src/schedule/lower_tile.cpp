@@ -187,7 +187,7 @@ StageLowering::TripEnds StageLowering::trip_ends(const StageLoop& loop, const St
 
 /// Those of a loop that its domain bounds (predicate_bound); what holds in all trips is assumed from here on.
 void StageLowering::bound_trips(const StageLoop& loop, const State& state, TripEnds& t) const {
-  const auto r = l_.domain_range(stage_, state.nest, loop);
+  const auto r = l_.domain_range(stage_, state.nest, loop, state.holes);
   if (!r) return;
   t.begin = begin_within(max(t.begin, r->some_begin), loop.extent);
   t.end = min(t.end, r->some_end);

@@ -153,12 +153,14 @@ private:
            (instance != n_.instances.end() && assumed_.yes.contains(instance->second));
   }
   /// Where along a loop the stage's domain holds for some (for all) points of the loops that are
-  /// not open yet. Along a kept loop of a fold nothing may be left out: what it gives is written
+  /// not open yet. `known`: the holes that have a value where the loop begins; conditions that read
+  /// others say nothing. Along a kept loop of a fold nothing may be left out: what it gives is written
   /// all the same; asked for only where `kept`.
   std::optional<DomainRange> domain_range(StageId stage, const StageNest& nest, const StageLoop& loop,
-                                          bool kept = false) const;
+                                          const std::set<HoleId>& known = {}, bool kept = false) const;
   /// The same for one condition: comparisons, conjunctions and disjunctions that are linear in the loops.
-  std::optional<DomainRange> range_along(Expr condition, const StageNest& nest, const StageLoop& loop) const;
+  std::optional<DomainRange> range_along(Expr condition, const StageNest& nest, const StageLoop& loop,
+                                         const std::set<HoleId>& known) const;
   /// Do stages share the trips of a predicate_split? (Else it is a loop of one fold, of its results or
   /// bounded by its domain, which is split inside of the stage.)
   bool splits_level(const std::string& loop) const;

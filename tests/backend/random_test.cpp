@@ -9,6 +9,7 @@ using test::check_seeds;
 /// for NaN.
 TEST(RandomKernels, AbsoluteValuesAndZero) {
   check_seeds(1773, 1);
+  check_seeds(900480, 1); // -0 or 0
   const kernel::Kernel kernel = test::checked(R"(
 kernel absolute(x: f32[16] in, y: f32[96] out)
   vector l in 0..16

@@ -82,6 +82,98 @@ fn @main(weight %w: f32[5], %x: f32[5]) {
 )");
 }
 
+// The loop over z runs around the lanes, each of which has a length of its own.
+TEST(WrittenModules, SumsOfWhichSomeAreReadHaveLengthsByLane) {
+  expect_plan(R"(
+symbol n: 1..10
+symbol z: 1..12
+fn @main(%x: f32[8, n, z], %l: i32[8, n, 4]) {
+  %f = fold [i: 8, j: n, k: z, e: 4] over [k] with h = %l[i, j, e] in 0..12 clamp where k < h and j % 4 == 0 { min %x[i, j, k] }
+  %g = get %f, 0
+  %few = iota bool [i: 8, j: n, e: 4] -> i < 4
+  %zero = iota f32 [i: 8, j: n, e: 4] -> 0
+  %y = select %few, %g, %zero
+  return y = %y
+}
+)",
+              {{"n", 9}, {"z", 11}});
+}
+
+// What a mask hides is -inf below the maximum: not left out.
+TEST(WrittenModules, SumsOfDistancesToAMaximumThatAMaskHides) {
+  for (const int64_t size : {1, 6})
+    expect_plan(R"(
+symbol S: 1..9
+fn @main(%v: f32[3, 8, S, 8]) {
+  %f = fold [a: 3, b: 8, c: S, d: 8] over [d] { sum %v[a, b, c, d] }
+  %s = get %f, 0
+  %x = view %s [a: 3, b: 8, c: S] -> [a, b, c] where c + b <= a + 4 fill -inf
+  %g = fold [a: 3, b: 8, c: S] over [c] { max %x[a, b, c] }
+  %m = get %g, 0
+  %w = view %m [a: 3, b: 8, c: S] -> [a, b]
+  %e = sub %x, %w
+  %h = fold [a: 3, b: 8, c: S] over [c] { sum %e[a, b, c] }
+  %i = fold [a: 3, b: 8, c: S] over [c] { min %e[a, b, c] }
+  %r = get %h, 0
+  %l = get %i, 0
+  return r = %r, l = %l
+}
+)",
+                {{"S", size}});
+}
+
+// x - x is NaN where x is infinite, also where x is its own maximum.
+TEST(WrittenModules, SoftmaxOfRowsThatAreTheSameEverywhere) {
+  for (const int64_t size : {0, 4})
+    expect_plan(R"(
+symbol S: 0..40
+fn @main(%v: f32[3, 8, 8]) {
+  %w = view %v [a: 3, b: 8, c: S + 1, d: 8] -> [a, b, d]
+  %f = fold [a: 3, b: 8, c: S + 1, d: 8] over [d] { sum %w[a, b, c, d] }
+  %s = get %f, 0
+  %x = view %s [a: 3, b: 8, c: S + 1] -> [a, b, c] where b <= a fill -inf
+  %g = fold [a: 3, b: 8, c: S + 1] over [c] { max %x[a, b, c] }
+  %m = get %g, 0
+  %n = view %m [a: 3, b: 8, c: S + 1] -> [a, b]
+  %d = sub %x, %n
+  %e = exp %d
+  %h = fold [a: 3, b: 8, c: S + 1] over [c] { sum %e[a, b, c] }
+  %l = get %h, 0
+  %o = view %l [a: 3, b: 8, c: S + 1] -> [a, b]
+  %y = div %e, %o
+  return y = %y
+}
+)",
+                {{"S", size}});
+}
+
+// What fma adds beyond a product and a sum is all that is left here: the rounding of the product.
+TEST(WrittenModules, FusedProductsRoundOnce) {
+  const Module module = parse_module(R"(
+fn @main(%a: f32[100, 64]) {
+  %p = mul %a, %a
+  %n = neg %p
+  %e = fma %a, %a, %n
+  %f = fold [i: 100, j: 64] over [j] { sum %e[i, j] }
+  %s = get %f, 0
+  return s = %s
+}
+)",
+                                     "fused");
+  Bindings bindings = inputs_of(module, {}, false);
+  HostTensor& a = bindings.inputs.at("a");
+  for (int64_t i = 0; i < a.count(); ++i) store_f64(DType::f32, a.data.data(), i, a.at(i) * 0.1);
+  Running running(module);
+  auto context = running.start(module, bindings);
+  context->run().value();
+  const auto got = context->result("s").value();
+  const HostTensor want = Interpreter(module, bindings).result("s");
+  for (int64_t i = 0; i < want.count(); ++i) {
+    EXPECT_NE(want.at(i), 0);
+    EXPECT_NEAR(load_f64(DType::f32, got.bytes.data(), i), want.at(i), 1e-4 * std::fabs(want.at(i)));
+  }
+}
+
 TEST(WrittenModules, WhatADimensionTakesPartInIsNotComputedAtLoad) {
   expect_plan(R"(
 symbol S: 0..40

@@ -126,6 +126,60 @@ kernel accumulate(x: f32[4] in, y: f32[4] out)
   EXPECT_TRUE(found(more.run(accumulates), FindingKind::uninitialised, {"'y'[0]"}));
 }
 
+// Code computes both arguments of a select: what the other one reads need not be there, but it is inside.
+TEST(LoopInterp, WhatASelectDoesNotTakeMayBeUnwritten) {
+  const auto run = [](const std::string& value, int64_t t = 16) {
+    const Kernel kernel = checked(fmt::format(R"(
+kernel partial(x: f32[16] in, y: f32[16] out)
+  local t: f32[{}]
+  vector i in 0..8
+    t[i] = x[i]
+  for o in 0..2
+    vector l in 0..8
+      y[o*8 + l] = {}
+)",
+                                              t, value));
+    Arguments args;
+    args.set("x", random_floats(16, 3)).space("y", 64);
+    return args.run(kernel);
+  };
+  const auto unwritten = [&](const std::string& value) {
+    return found(run(value), FindingKind::uninitialised, {"'t'[8]", "nothing has been written there"});
+  };
+  const std::string taken = "index<bool>(o*8 + l < 8)", all = "index<bool>(o*8 + l < 9)";
+  EXPECT_TRUE(run("select(" + taken + ", fma(t[o*8 + l], 2.0, x[o*8 + l]), x[o*8 + l])").ok());
+  EXPECT_TRUE(run("select(bit_not(" + taken + "), 1.0, neg(t[o*8 + l]))").ok());
+  EXPECT_TRUE(run("select(" + taken + ", select(" + all + ", t[o*8 + l], 2.0), 1.0)").ok());
+  EXPECT_TRUE(run("select(index<bool>(o < 1), t[o*8 + l], 1.0)").ok());
+  EXPECT_TRUE(unwritten("select(" + all + ", t[o*8 + l], 1.0)"));
+  EXPECT_TRUE(unwritten("select(" + taken + ", 1.0, t[o*8 + l])"));
+  EXPECT_TRUE(unwritten("select(" + taken + ", t[o*8 + l], 1.0) + t[o*8 + l]"));
+  EXPECT_TRUE(unwritten("select(lt(t[o*8 + l], 0.0), 2.0, 1.0)"));
+  EXPECT_TRUE(run("select(" + taken + ", t[o*8], 1.0)").ok()); // one value for all lanes
+  EXPECT_TRUE(unwritten("select(" + all + ", t[o*8], 1.0)"));
+  EXPECT_TRUE(unwritten("select(index<bool>(l < 9), t[o*8 + l], 1.0)"));
+  EXPECT_TRUE(unwritten("select(index<bool>(o < 2), t[o*8], 1.0)"));
+  EXPECT_TRUE(found(run("select(" + taken + ", t[o*8 + l], 1.0)", 9), FindingKind::out_of_bounds, {"'t'["}));
+  const Kernel one_by_one = checked(R"(
+kernel partial(x: f32[4] in, y: f32[4] out)
+  local t: f32[4]
+  t[0] = x[0]
+  for o in 0..4
+    y[o] = select(index<bool>(o < 1), t[o], x[o])
+)");
+  Arguments args;
+  args.set("x", random_floats(4, 3)).space("y", 16);
+  EXPECT_TRUE(args.run(one_by_one).ok());
+  const Kernel twice = checked(R"(
+kernel partial(x: f32[4] in, y: f32[4] out)
+  local t: f32[4]
+  t[0] = x[0]
+  for o in 0..4
+    y[o] = select(index<bool>(o < 2), t[o], x[o])
+)");
+  EXPECT_TRUE(found(args.run(twice), FindingKind::uninitialised, {"'t'[1]"}));
+}
+
 TEST(LoopInterp, HalvesOfABytesAreInitialisedApart) {
   const std::string text = R"(
 kernel nibbles(x: u4[8] in, y: u4[8] out, z: u4[8] out)
