@@ -127,10 +127,13 @@ bool DefaultScheduler::on_tiles(StageId s) const {
 bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string& unit,
                                       const std::string& framed) {
   const Unit tile = *find_unit(unit);
+  if (tile.n != limits_.lanes) return false;
   Attempt attempt = begin();
-  if (tile.n != limits_.lanes ||
-      !try_add(DirectiveKind::unit, {name, unit, nests_.free_name(name + ".words")}))
-    return false;
+  std::vector<std::string> words{name, unit, nests_.free_name(name + ".words")};
+  if (!try_add(DirectiveKind::unit, words)) { // rows that are not contiguous along the sum are copied as well
+    words.push_back(nests_.free_name(name + ".rows"));
+    if (!framed.empty() || !try_add(DirectiveKind::unit, words)) return false;
+  }
   if (!framed.empty()) try_add(DirectiveKind::padded_copy, {framed, nests_.free_name(framed + ".frame")});
   const StageId s = nests_.stage(name);
   Attempt merged = begin(); // as matmul() does again
@@ -146,9 +149,34 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
                      trips(*nest(s).find(words_of_tiles(*p))) >= tile.k;
   undo(std::move(merged));
   if (suits && any_rows_) note_tile_rows(s, p->value);
-  if (suits && decisions_.ask_whether(name + ".in_tiles", true)) return true;
+  if (suits && decisions_.ask_whether(name + ".in_tiles", true)) {
+    if (words.size() > 3) transposed_rows_.insert(stage(nests_.writer(nests_.value(words[3]))).name);
+    return true;
+  }
   undo(std::move(attempt));
   return false;
+}
+
+/// Words of numbers that lie apart: as many rows as are contiguous where they are read, word by word.
+void DefaultScheduler::transpose_rows(StageId s) {
+  std::string row, words;
+  std::vector<std::string> outer;
+  for (const StageLoop& l : nest(s).loops) {
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    std::string& role = use.store_contiguous ? words : row;
+    if (l.symbol.is_symbol() && role.empty() && (use.store_contiguous || use.contiguous > 0))
+      role = l.name;
+    else
+      outer.push_back(l.name);
+  }
+  if (row.empty() || words.empty()) return loops(s, {});
+  const auto [rows, lane] = split(s, row, limits_.lanes);
+  const auto [blocks, word] = split(s, words, limits_.lanes);
+  outer.push_back(rows);
+  order_loops(stage(s).name, {outer, {blocks, word, lane}});
+  add(DirectiveKind::unroll, {stage(s).name, word});
+  add(DirectiveKind::vector, {stage(s).name, lane});
+  add(DirectiveKind::parallel, {stage(s).name, outer[0]});
 }
 
 /// The axes along which the other operand alone moves: of no known extent, and how many rows the others are.

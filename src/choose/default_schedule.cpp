@@ -358,6 +358,10 @@ Schedule DefaultScheduler::run(Fallback fallback) {
     const std::vector<std::string> shared = block != block_loops_.end()   ? block->second
                                             : piece != piece_loops_.end() ? piece->second
                                                                           : common;
+    if (transposed_rows_.contains(stage(s).name)) {
+      transpose_rows(s);
+      continue;
+    }
     const auto unit = panel_units_.find(stage(s).name);
     const std::optional<Unit> tile = unit == panel_units_.end() ? std::nullopt : find_unit(unit->second);
     if (const auto panels = tile ? tile_panels(s, *tile) : std::nullopt) { // (others may share its nest)

@@ -84,6 +84,7 @@ private:
   static bool is_tile_unit(const std::string& unit);
   bool words_in_tiles(const std::string& name, const std::string& unit, const std::string& framed = {});
   bool frame_in_tiles(const std::string& name, const std::string& unit);
+  void transpose_rows(StageId s);
   bool matrix_in_tiles(const std::string& name, const std::string& unit);
   bool on_tiles(StageId s) const; // a unit with tile registers does its sum
   bool copies_words(StageId s) const;
@@ -450,6 +451,7 @@ private:
   int64_t tiles_from_ = 0;                         // from so many on
   static constexpr int64_t fewest_of_panels = 8;   // rows that tiles of panels pay for
   std::map<std::string, std::string> panel_units_; // by stage: what is multiplied by panels_on_tiles()
+  std::set<std::string> transposed_rows_;          // stages of copies whose reads run across their words
   std::string few_axis_;                           // few_lanes() is running: the axis,
   int64_t few_ = 0;                                // and its elements at most
 };

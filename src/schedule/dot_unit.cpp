@@ -109,7 +109,7 @@ DotSum::DotSum(Nests& nests, const std::string& stage, const std::string& unit,
   tiles_ = described && described->tiles;
   unit_ = find_lane_unit(tiles_ ? described->lane_unit : unit);
   if (!unit_) refuse("there is no dot instruction {}", unit);
-  if (tiles_ && (copies.size() > 1 || of == WordsOf::values)) refuse("{} reads one copy in words", unit);
+  if (tiles_ && of == WordsOf::values) refuse("{} reads copies of what the sum reads", unit);
   accumulator_ = unit_->accumulator.dtype;
   s_ = nests.stage(stage);
   stage_ = nests.cone.stages[s_];
@@ -183,7 +183,7 @@ bool DotSum::find_words(Along& w, bool whole) const {
     w.a = in_words(nests_.cone, a_, w.axis.symbol, w.symbol, *unit_);
     w.b = in_words(nests_.cone, b_, w.axis.symbol, w.symbol, *unit_);
   }
-  if (tiles_) { // the operand with columns may be read from a copy, the one with rows as it lies
+  if (tiles_) { // the operand with columns may be read from a copy, the other one as it lies or from a second
     const std::optional<Expr> columns = columns_of(nests_.cone, stage_);
     if (!columns) refuse("the results of stage {} are contiguous along no axis", stage_name_);
     const auto has_columns = [&](const FormulaRef& f) {
@@ -279,14 +279,21 @@ void DotSum::run_over_words(StageNest& nest, const Along& w) const {
 void DotSum::read_copies(Along& w) {
   const AxisId position = nests_.cone.axes.add({w.name, w.words, w.symbol});
   const std::optional<Expr> columns = tiles_ ? columns_of(nests_.cone, stage_) : std::nullopt;
-  size_t next = 0;
-  StageId s = s_; // each copy is a stage in front of it
-  for (auto& [word, operand] : {std::pair(&w.a, &a_), std::pair(&w.b, &b_)})
-    if (!*word) {
-      const WordsCopy copy{copies_[next++], of_, *operand, w.word, columns};
-      *word = insert_words(nests_, s, copy, w.axis, position, w.domain, *unit_);
-      s++;
-    }
+  const auto has_columns = [&](const FormulaRef& f) {
+    return columns && varies_with(nests_.cone, index_exprs(f), *columns);
+  };
+  std::vector<std::pair<FormulaRef*, FormulaRef*>> operands; // words, and what they are made of
+  for (const auto& both : {std::pair(&w.a, &a_), std::pair(&w.b, &b_)})
+    if (!*both.first) operands.push_back(both);
+  // Each copy is a stage in front of the sum. Of tiles, that of columns is named first and stands beside it.
+  if (operands.size() == 2 && has_columns(*operands[0].second)) std::swap(operands[0], operands[1]);
+  StageId s = s_;
+  for (size_t i = 0; i < operands.size(); i++, s++) {
+    const auto& [word, operand] = operands[i];
+    const std::string& name = copies_[columns ? copies_.size() - 1 - i : i];
+    const WordsCopy copy{name, of_, *operand, has_columns(*operand) ? w.word : nullptr, columns};
+    *word = insert_words(nests_, s, copy, w.axis, position, w.domain, *unit_);
+  }
   fold().body = step(w, formula_constant(accumulator_, 0), {});
   std::ranges::replace(stage_.axes, w.id, position);
   stage_.domain = w.domain.some;

@@ -5,6 +5,7 @@
 #include "cone/formula.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 
 namespace luminal::kernel {
 namespace {
@@ -264,8 +265,12 @@ FormulaRef insert_words(Nests& nests, StageId stage, const WordsCopy& copy, cons
     note(guard_of(part));
   });
   if (copy.columns && !whole) {
-    std::ranges::stable_partition(dims, [&](AxisId a) { return nests.cone.axes[a].symbol == axis.symbol; });
-    std::ranges::stable_partition(dims, [&](AxisId a) { return nests.cone.axes[a].symbol != *copy.columns; });
+    const auto is = [&](Expr symbol) {
+      return [&, symbol](AxisId a) { return nests.cone.axes[a].symbol == symbol; };
+    };
+    const bool rows = std::ranges::none_of(dims, is(*copy.columns));
+    std::ranges::stable_partition(dims, is(axis.symbol));
+    std::ranges::stable_partition(dims, std::not_fn(is(rows ? axis.symbol : *copy.columns)));
   }
   const bool inside_domain = !whole && !domain.some.is_constant(1) &&
                              std::ranges::all_of(domain.axes, [&](AxisId a) { return contains(dims, a); });

@@ -40,8 +40,9 @@ struct WordsCopy {
   std::string name;
   WordsOf of = WordsOf::reads;
   FormulaRef operand;
-  FormulaRef word;             // where the operand lies in words, one of them; else null
-  std::optional<Expr> columns; // the last dimension; words are the first one then
+  FormulaRef word; // where the operand lies in words, one of them; else null
+  /// Of tiles: the last dimension, words the first one then. An operand without it has words last.
+  std::optional<Expr> columns;
 };
 /// Makes the copy in a stage of its own, and gives the load of a word of it. What knows all axes of the
 /// domain has zeros outside of it; what reads nothing that the kernel makes comes before the loops of a

@@ -12,6 +12,7 @@ struct Product {
   int64_t batches = 0;      ///< 0: none
   bool dynamic = false;     ///< m is the number of a symbol, `rows`
   DType dtype = DType::bf16;
+  bool turned = false; ///< A[k, m], else A[m, k]
 };
 
 std::string term_of_product(const Product& p) {
@@ -25,15 +26,16 @@ std::string term_of_product(const Product& p) {
       p.maps ? fmt::format("  %h = abs %g\n  %b1 = view %bias {} -> [n]\n  %y = add %h, %b1\n", kept)
              : "  %y = abs %g\n";
   return fmt::format(
-      "{symbols}fn @product(%A: {type}[{batch_size}{rows}, {k}], %B: {type}[{batch_size}{b}], %bias: "
+      "{symbols}fn @product(%A: {type}[{batch_size}{a}], %B: {type}[{batch_size}{b}], %bias: "
       "f32[{n}]) {{\n"
-      "  %a = view %A {axes} -> [{batch}m, k]\n  %b = view %B {axes} -> [{batch}{bi}]\n"
+      "  %a = view %A {axes} -> [{batch}{ai}]\n  %b = view %B {axes} -> [{batch}{bi}]\n"
       "  %c = cast f32 %a\n  %d = cast f32 %b\n  %p = mul %c, %d\n"
       "  %f = fold {axes} over [k] {{ sum %p[{batch}m, n, k] }}\n  %g = get %f, 0\n{maps}"
       "  return y = %y\n}}\n",
       fmt::arg("symbols", p.dynamic ? "symbol rows: 1..4096\n" : ""),
       fmt::arg("type", luminal::to_string(p.dtype)), fmt::arg("batch_size", batch_size),
-      fmt::arg("rows", rows), fmt::arg("k", p.k), fmt::arg("n", p.n),
+      fmt::arg("a", p.turned ? fmt::format("{}, {}", p.k, rows) : fmt::format("{}, {}", rows, p.k)),
+      fmt::arg("ai", p.turned ? "k, m" : "m, k"), fmt::arg("n", p.n),
       fmt::arg("b", p.weight_rows ? fmt::format("{}, {}", p.n, p.k) : fmt::format("{}, {}", p.k, p.n)),
       fmt::arg("bi", p.weight_rows ? "n, k" : "k, n"), fmt::arg("axes", axes), fmt::arg("batch", batch),
       fmt::arg("maps", maps));
@@ -242,6 +244,18 @@ TEST(TilesOfProducts, BatchesAndSumsOverSeveralAxesTakeThem) {
 }
 
 /// As many rows as there are: whole tiles, what is left of them, few rows.
+/// Gradients of weights: the sum runs along the first axis of both operands, and both are copied in words.
+TEST(TilesOfProducts, BothOperandsMayLieAcrossTheSum) {
+  uint64_t seed = 70;
+  for (const Product& p :
+       {Product{64, 64, 64}, Product{32, 48, 40}, Product{100, 80, 97}, Product{47, 33, 32}})
+    for (const int64_t batches : {0, 3}) {
+      Product turned = p;
+      turned.turned = true, turned.batches = batches, turned.maps = batches == 0;
+      check(turned, true, ++seed);
+    }
+}
+
 TEST(TilesOfProducts, RowsOfNoKnownNumberTakeThem) {
   std::mt19937_64 random(17);
   const auto in = [&](int64_t low, int64_t high) {
@@ -286,7 +300,8 @@ TEST(TilesOfProducts, RemaindersAreDoneByTheLanes) {
     const auto in = [&](int64_t low, int64_t high) {
       return low + int64_t(random() % uint64_t(high - low + 1));
     };
-    const Product p{in(32, 130), in(32, 130), in(32, 300), random() % 2 == 0, random() % 2 == 0};
+    Product p{in(32, 130), in(32, 130), in(32, 300), random() % 2 == 0, random() % 2 == 0};
+    p.turned = random() % 3 == 0;
     check(p, true, seed);
     if (testing::Test::HasFailure()) return;
   }
@@ -307,7 +322,8 @@ TEST(TilesOfConvolutions, AreTaken) {
           true, ++seed);
 }
 
-/// The rows are places, read from a copy with the zeros around the image where there are any; no window is copied.
+/// The rows are places, read from a copy with the zeros around the image where there are any. No window is
+/// copied.
 TEST(TilesOfConvolutions, WithChannelsLastReadImagesAsTheyLie) {
   uint64_t seed = 40;
   for (const Convolution& c :

@@ -424,8 +424,8 @@ TEST(PassRules, TextPassesKeepTheInterface) {
               testing::ThrowsMessage<Error>(HasSubstr("breaks has made a module that is not well formed")));
 }
 
-/// A result of the function that is made of a sum of products of narrow numbers, by maps and casts that nobody
-/// else reads, has it made in its own order; axes of one element are like others.
+/// A result of the function that is made of a sum of products of narrow numbers, by maps and casts that
+/// nobody else reads, has it made in its own order; axes of one element are like others.
 TEST(PassRules, SumsOfNarrowProductsLieAsResultsDo) {
   const auto read = [](const std::string& type, const std::string& lines) {
     return result_of(
@@ -441,7 +441,7 @@ TEST(PassRules, SumsOfNarrowProductsLieAsResultsDo) {
   EXPECT_THAT(read("bf16", "%y = view %g" + view), turned);
   EXPECT_THAT(read("f16", "%a = abs %g %y = view %a" + view), turned);
   EXPECT_THAT(read("bf16", "%a = abs %g %h = cast bf16 %a %e = neg %h %y = view %e" + view), turned);
-  // Somebody else reads it as it is; it is no result; its numbers are not narrow.
+  // Somebody else reads it as it is; it is not a result; its numbers are not narrow.
   const auto as_it_was = HasSubstr("fold [z: 1, n: 5, k: 7, j: 3]");
   EXPECT_THAT(read("bf16", "%a = abs %g %t = view %a" + view +
                                " %u = view %a [z: 1, j: 3, n: 5] -> [0, n, 0] %y = add %t, %u"),

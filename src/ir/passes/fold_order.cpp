@@ -1,7 +1,7 @@
 // ir/passes/fold_order.cpp -- a fold whose result is read with its axes in another order makes it in that
 // order: the gradient of a weight that is read transposed lies as the weight does. So does one of which a
-// result of the function is made by maps and casts. Elements are summed in the order in which they were, so no
-// bit changes.
+// result of the function is made by maps and casts. Elements are summed in the order in which they were, so
+// no bit changes.
 #include "ir/passes/edit.h"
 #include <algorithm>
 #include <numeric>
@@ -9,8 +9,8 @@
 namespace luminal::passes {
 namespace {
 
-/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity. With `singles`,
-/// axes of one element, which no index names, take each other's places in order.
+/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity. With
+/// `singles`, axes of one element, which no index names, take each other's places in order.
 std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape& source, bool singles) {
   if (!view.predicate.is_constant(1) || !view.holes.empty() || view.shape.size() != source.size()) return {};
   std::vector<int> of(source.size(), -1);
@@ -38,8 +38,8 @@ constexpr int most_maps = 8; // one above the other
 /// Element i of the result is made of element i of each operand.
 bool elementwise(const Node& node) { return node.kind == NodeKind::map || node.kind == NodeKind::cast; }
 
-/// The fold of one component whose result this is, where one node reads that; none otherwise. (Equal nodes are
-/// one: nobody else has this result.)
+/// The fold of one component whose result this is, where one node reads that; none otherwise. (Equal nodes
+/// are one: nobody else has this result.)
 std::optional<NodeId> fold_of(const Rebuild& r, NodeId get) {
   if (r[get].kind != NodeKind::get || !r.used_once(get)) return {};
   const NodeId tuple = r[get].inputs[0];
@@ -112,8 +112,8 @@ std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node) {
   const Node fold = r[*tuple];
   const auto& attr = std::get<FoldAttr>(fold.attr);
 
-  // Results keep the places of their axes in the space, in another order; rows of narrow numbers, which become
-  // one axis of tiles, stand beside each other.
+  // Results keep the places of their axes in the space, in another order. Rows of narrow numbers, which
+  // become one axis of tiles, follow each other.
   const std::vector<int> kept = result_axes(attr, 0);
   std::vector<int> axes(attr.space.size()), place(axes.size());
   std::iota(axes.begin(), axes.end(), 0);
