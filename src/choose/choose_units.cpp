@@ -32,8 +32,8 @@ void DefaultScheduler::units(bool copies) {
       const bool moves = copies && fallback_ == Fallback::full; // a copy may be made
       if (is_tile_unit(unit)) {
         if (moves && few_axis_.empty() &&
-            (panels_in_tiles(name, unit) || words_in_tiles(name, unit) || frame_in_tiles(name, unit) ||
-             matrix_in_tiles(name, unit)))
+            (panels_in_tiles(name, unit) || words_in_tiles(name, unit, 1) || frame_in_tiles(name, unit) ||
+             matrix_in_tiles(name, unit) || words_in_tiles(name, unit, 2)))
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
@@ -123,17 +123,15 @@ bool DefaultScheduler::on_tiles(StageId s) const {
 }
 
 /// A unit with tile registers, for products that fill them: two by two tiles of results, whose columns come
-/// from a copy in words. `framed`: a value of which a copy with zeros around it is read.
-bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string& unit,
+/// from a copy in words; with two copies, rows that are not contiguous along the sum as well. `framed`: a value of which a copy with zeros around it is read.
+bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string& unit, int copies,
                                       const std::string& framed) {
   const Unit tile = *find_unit(unit);
   if (tile.n != limits_.lanes) return false;
   Attempt attempt = begin();
   std::vector<std::string> words{name, unit, nests_.free_name(name + ".words")};
-  if (!try_add(DirectiveKind::unit, words)) { // rows that are not contiguous along the sum are copied as well
-    words.push_back(nests_.free_name(name + ".rows"));
-    if (!framed.empty() || !try_add(DirectiveKind::unit, words)) return false;
-  }
+  if (copies > 1) words.push_back(nests_.free_name(name + ".rows"));
+  if (!try_add(DirectiveKind::unit, words)) return false;
   if (!framed.empty()) try_add(DirectiveKind::padded_copy, {framed, nests_.free_name(framed + ".frame")});
   const StageId s = nests_.stage(name);
   Attempt merged = begin(); // as matmul() does again
@@ -248,7 +246,7 @@ void DefaultScheduler::merge_rows(StageId s) {
 bool DefaultScheduler::frame_in_tiles(const std::string& name, const std::string& unit) {
   const auto p = windowed_product(nests_.cone, stage(nests_.stage(name)));
   if (!p || !p->window || p->step == Step::contiguous || !takes_padded_copy(nests_.cone, *p)) return false;
-  return windowed_ |= words_in_tiles(name, unit, value_at(load_of(*p->x)->value).name);
+  return windowed_ |= words_in_tiles(name, unit, 1, value_at(load_of(*p->x)->value).name);
 }
 
 /// The same for what is read through windows, or along several axes: as a matrix.
@@ -258,7 +256,7 @@ bool DefaultScheduler::matrix_in_tiles(const std::string& name, const std::strin
   if (!p || !pays_on_tiles(nests_.cone, stage(s), *p, limits_)) return false;
   const std::string value = value_at(load_of(*p->x)->value).name, copy = nests_.free_name(value + ".matrix");
   Attempt attempt = begin();
-  if (try_add(DirectiveKind::matrix, {name, copy}, {find_unit(unit)->n}) && words_in_tiles(name, unit)) {
+  if (try_add(DirectiveKind::matrix, {name, copy}, {find_unit(unit)->n}) && words_in_tiles(name, unit, 1)) {
     // Rows of the matrix are rows of a copy with the zeros around the image: no condition is left in them.
     if (p->window) try_add(DirectiveKind::padded_copy, {value, nests_.free_name(value + ".frame")});
     return windowed_ = true;

@@ -82,7 +82,8 @@ private:
   bool has_panels(StageId s, const WindowedProduct& product) const;
   bool lies_beside(StageId s, const WindowedProduct& product) const;
   static bool is_tile_unit(const std::string& unit);
-  bool words_in_tiles(const std::string& name, const std::string& unit, const std::string& framed = {});
+  bool words_in_tiles(const std::string& name, const std::string& unit, int copies,
+                      const std::string& framed = {});
   bool frame_in_tiles(const std::string& name, const std::string& unit);
   void transpose_rows(StageId s);
   bool matrix_in_tiles(const std::string& name, const std::string& unit);

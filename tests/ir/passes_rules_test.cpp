@@ -441,6 +441,13 @@ TEST(PassRules, SumsOfNarrowProductsLieAsResultsDo) {
   EXPECT_THAT(read("bf16", "%y = view %g" + view), turned);
   EXPECT_THAT(read("f16", "%a = abs %g %y = view %a" + view), turned);
   EXPECT_THAT(read("bf16", "%a = abs %g %h = cast bf16 %a %e = neg %h %y = view %e" + view), turned);
+  EXPECT_THAT(
+      result_of(passes::defaults(), "bf16[1, 5, 7, 3]",
+                "%v = view %x [z: 1, n: 5, k: 7, j: 3] -> [0, n, k, 2 - j] %c = cast f32 %x %d = cast f32 %v "
+                "%p = mul %c, %d %q = view %p [n: 5, k: 7, j: 3] -> [0, n, k, j] "
+                "%f = fold [n: 5, k: 7, j: 3] over [k] { sum %q[n, k, j] } %g = get %f, 0 %a = abs %g "
+                "%y = view %a [j: 3, n: 5] -> [n, j]"),
+      testing::ContainsRegex("fold \\[[a-z0-9]+: 3, [a-z0-9]+: 5, [a-z0-9]+: 7\\]"));
   // Somebody else reads it as it is; it is not a result; its numbers are not narrow.
   const auto as_it_was = HasSubstr("fold [z: 1, n: 5, k: 7, j: 3]");
   EXPECT_THAT(read("bf16", "%a = abs %g %t = view %a" + view +

@@ -52,13 +52,18 @@ std::optional<NodeId> fold_of(const Rebuild& r, NodeId get) {
 /// A sum of products of numbers that are narrower than their sum. (Units that multiply them store results as
 /// these lie; lanes of wider ones are turned in registers.)
 bool multiplies_narrow(const Rebuild& r, const Node& fold) {
-  const auto narrow = [&](NodeId id) {
+  const auto behind_views = [&](NodeId id) {
     while (r[id].kind == NodeKind::view) id = r[id].inputs[0];
-    return r[id].kind == NodeKind::cast && bits(r.type(r[id].inputs[0]).dtype) < bits(r.type(id).dtype);
+    return id;
   };
-  const Node& body = r[fold.inputs[0]];
+  const Node& body = r[behind_views(fold.inputs[0])];
   const auto* map = std::get_if<MapAttr>(&body.attr);
-  return map && map->op == Op::mul && map->user_op.empty() && std::ranges::all_of(body.inputs, narrow);
+  return map && map->op == Op::mul && map->user_op.empty() &&
+         std::ranges::all_of(body.inputs, [&](NodeId in) {
+           const NodeId factor = behind_views(in);
+           return r[factor].kind == NodeKind::cast &&
+                  bits(r.type(r[factor].inputs[0]).dtype) < bits(r.type(factor).dtype);
+         });
 }
 
 /// Is it such a sum, or made of one by maps and casts that nobody else reads?
