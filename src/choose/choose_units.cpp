@@ -123,7 +123,8 @@ bool DefaultScheduler::on_tiles(StageId s) const {
 }
 
 /// A unit with tile registers, for products that fill them: two by two tiles of results, whose columns come
-/// from a copy in words; with two copies, rows that are not contiguous along the sum as well. `framed`: a value of which a copy with zeros around it is read.
+/// from a copy in words; with two copies, rows that are not contiguous along the sum as well. `framed`: a
+/// value of which a copy with zeros around it is read.
 bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string& unit, int copies,
                                       const std::string& framed) {
   const Unit tile = *find_unit(unit);
