@@ -128,7 +128,7 @@ bool DefaultScheduler::on_tiles(StageId s) const {
 bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string& unit, int copies,
                                       const std::string& framed) {
   const Unit tile = *find_unit(unit);
-  if (tile.n != limits_.lanes) return false;
+  if (tile.n != limits_.lanes || (copies > 1 && any_rows_)) return false; // (room for all rows there may be)
   Attempt attempt = begin();
   std::vector<std::string> words{name, unit, nests_.free_name(name + ".words")};
   if (copies > 1) words.push_back(nests_.free_name(name + ".rows"));
@@ -149,14 +149,15 @@ bool DefaultScheduler::words_in_tiles(const std::string& name, const std::string
   undo(std::move(merged));
   if (suits && any_rows_) note_tile_rows(s, p->value);
   if (suits && decisions_.ask_whether(name + ".in_tiles", true)) {
-    if (words.size() > 3) transposed_rows_.insert(stage(nests_.writer(nests_.value(words[3]))).name);
+    if (copies > 1) transposed_rows_.insert(stage(nests_.writer(nests_.value(words[3]))).name);
     return true;
   }
   undo(std::move(attempt));
   return false;
 }
 
-/// Words of numbers that lie apart: as many rows as are contiguous where they are read, word by word.
+/// Words whose numbers are read far apart: lanes along the rows, which are contiguous there, and the words of
+/// a block one by one. (A kernel that is nothing but such a copy: transposed(), by blocks of a buffer.)
 void DefaultScheduler::transpose_rows(StageId s) {
   std::string row, words;
   std::vector<std::string> outer;
@@ -175,7 +176,8 @@ void DefaultScheduler::transpose_rows(StageId s) {
   order_loops(stage(s).name, {outer, {blocks, word, lane}});
   add(DirectiveKind::unroll, {stage(s).name, word});
   add(DirectiveKind::vector, {stage(s).name, lane});
-  add(DirectiveKind::parallel, {stage(s).name, outer[0]});
+  const auto shared = std::ranges::find_if(outer, [&](auto& l) { return trips(*nest(s).find(l)) > 1; });
+  if (shared != outer.end()) add(DirectiveKind::parallel, {stage(s).name, *shared});
 }
 
 /// The axes along which the other operand alone moves: of no known extent, and how many rows the others are.

@@ -254,6 +254,9 @@ TEST(TilesOfProducts, BothOperandsMayLieAcrossTheSum) {
       turned.turned = true, turned.batches = batches, turned.maps = batches == 0;
       check(turned, true, ++seed);
     }
+  Product any{64, 64, 64}; // a copy of as many rows as there may be
+  any.turned = any.dynamic = true;
+  check(any, false, 1);
 }
 
 TEST(TilesOfProducts, RowsOfNoKnownNumberTakeThem) {

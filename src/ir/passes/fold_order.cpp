@@ -1,7 +1,7 @@
 // ir/passes/fold_order.cpp -- a fold whose result is read with its axes in another order makes it in that
-// order: the gradient of a weight that is read transposed lies as the weight does. So does one of which a
-// result of the function is made by maps and casts. Elements are summed in the order in which they were, so
-// no bit changes.
+// order: the gradient of a weight that is read transposed lies as the weight does. So does a sum of products
+// of narrow numbers of which a result of the function is made by maps and casts. Elements are summed in the
+// order in which they were, so no bit changes.
 #include "ir/passes/edit.h"
 #include <algorithm>
 #include <numeric>
@@ -107,8 +107,11 @@ std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node) {
   if (node.kind != NodeKind::view) return {};
   const NodeId get = node.inputs[0];
   const auto& view = std::get<ViewAttr>(node.attr);
+  const Shape shape = r.type(get).shape;
+  auto order = permutation_of(view, shape, /*singles=*/true);
+  if (!order) return {};
   const bool narrow = made_of_narrow(r, get);
-  const auto order = permutation_of(view, r.type(get).shape, narrow);
+  if (!narrow) order = permutation_of(view, shape, /*singles=*/false);
   if (!order) return {};
   // (What another fold reads may lie in either order.)
   if (narrow && elementwise(r[get]) && r.current_is_result()) return viewed(r, get, view);
