@@ -2,7 +2,7 @@
 # bench/models.py -- whole networks beside PyTorch (eager and compiled), ONNX Runtime and OpenVINO.
 #
 #   ./bench.sh models [--only NAME,..] [--batches 1,8] [--threads 2,1] [--budget SECONDS] [--json FILE]
-#   [--rounds N] [--no-inductor]
+#   [--rounds N] [--no-inductor] [--processor-time]
 #
 # Weights are random, in f32. A network is made by torchvision or transformers and written as an ONNX
 # file, which ours, ONNX Runtime and OpenVINO read; "torch" is ours through torch.compile, "frozen" the same
@@ -13,6 +13,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import statistics
 import sys
 import time
@@ -22,6 +23,25 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 FILES = CACHE / "luminal/peers/models"
 # Multiply-adds of one picture or text, in 1e9: for the share of the processor's peak.
 WORKS = {"resnet50": 4.09, "mobilenet_v2": 0.30, "vit_b_16": 17.56, "bert_base_128": 11.2, "yolov8n": 4.35}
+NAMES_OF_OPERATORS = []  # a declaration lives as long as its library
+
+
+def vision(torch):
+    """The module torchvision. Its builds for CUDA cannot load their operators beside a PyTorch for CPUs, and
+    then name operators that are not there; the networks here call none of them, so their names are enough."""
+    while True:
+        try:
+            import torchvision
+
+            return torchvision
+        except RuntimeError as error:
+            missing = re.search(r"operator torchvision::(\w+) does not exist", str(error))
+            if missing is None:
+                raise
+            for module in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+                del sys.modules[module]
+            NAMES_OF_OPERATORS.append(torch.library.Library("torchvision", "FRAGMENT"))
+            NAMES_OF_OPERATORS[-1].define(f"{missing[1]}(Tensor values) -> Tensor")
 
 
 def network(torch, name, batch):
@@ -43,8 +63,7 @@ def network(torch, name, batch):
         from peers.yolov8 import Yolo
 
         return Yolo().eval(), torch.randn(batch, 3, 640, 640)
-    import torchvision
-
+    torchvision = vision(torch)
     model = getattr(torchvision.models, name)(weights=None)
     if name == "vit_b_16":  # the head is zero before training
         torch.nn.init.normal_(model.heads.head.weight, std=0.02)
@@ -145,7 +164,7 @@ def contenders(torch, name, batch, threads, arguments):
     return calls, first, wrong
 
 
-def timed(calls, rounds):
+def timed(calls, rounds, clock=time.perf_counter):
     times = {of: [] for of in calls}
     for _ in range(rounds):
         for of, call in calls.items():
@@ -153,11 +172,10 @@ def timed(calls, rounds):
             call()
             end = time.perf_counter() + 0.25
             while True:
-                begin = time.perf_counter()
+                begin = clock()
                 call()
-                now = time.perf_counter()
-                times[of].append(now - begin)
-                if now > end:
+                times[of].append(clock() - begin)
+                if time.perf_counter() > end:
                     break
     return {of: min(list_) for of, list_ in times.items()}
 
@@ -175,7 +193,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="of all threads of the process, for one thread on a machine that others use",
+    )
     arguments = parser.parse_args()
+    clock = time.process_time if arguments.processor_time else time.perf_counter
     try:
         import torch
     except ImportError:
@@ -192,7 +216,7 @@ def main():
                 os.environ["LUMINAL_THREADS"] = str(threads)
                 with torch.inference_mode():
                     calls, first, wrong = contenders(torch, name, batch, threads, arguments)
-                    times = timed(calls, arguments.rounds)
+                    times = timed(calls, arguments.rounds, clock)
                 row = {"name": name, "batch": batch, "threads": threads, "first_s": first, "wrong": wrong}
                 row["ms"] = {of: 1e3 * seconds for of, seconds in times.items()}
                 peers = {of: t for of, t in times.items() if of not in ("ours", "tuned", "torch", "frozen")}

@@ -169,6 +169,21 @@ void DefaultScheduler::prefetch_panels(StageId s, const Product& p, const std::s
   prefetch_value(s, p.value, {depth, depth}, usual, {0, usual / 2, usual * 2});
 }
 
+/// Panels that all tiles pass by come from memory for the first of them: the next one is asked for meanwhile,
+/// each line once. (As fast as it multiplies, the processor's own guesses come too late for that.)
+void DefaultScheduler::prefetch_next_panel(StageId s, const Product& p, const std::string& panels,
+                                           const std::string& inner) {
+  const auto [once, all] = bytes_read(s, p.value, panels);
+  if (!limits_.full_rate || value_at(p.value).role != ValueRole::input || all <= limits_.l2 ||
+      once > limits_.l2 * 3 / 8 || trips(*nest(s).find(panels)) < 2)
+    return;
+  const auto& loops = nest(s).loops;
+  auto tiles = std::ranges::find(loops, panels, &StageLoop::name) + 1;
+  while (tiles->name != inner && trips(*tiles) < 2) ++tiles;
+  if (tiles->name == inner || tiles->kind != LoopKind::serial || !tiles->extent.is_constant()) return;
+  prefetch_value(s, p.value, {panels, tiles->name, inner}, 1, {0, 1});
+}
+
 /// The results of the next tile are asked for while this one is summed up: sums that go on from
 /// there wait for them, and so do the stores.
 void DefaultScheduler::prefetch_results(StageId s, const std::string& tiles) {
@@ -199,8 +214,16 @@ void DefaultScheduler::prefetch_product(StageId s, const Product& p, const Produ
       prefetch_tiles(s, p.value, of_batch ? p.outer.back() : l.np, inner);
     if (b.once) prefetch_panels(s, p, l.np, inner);
   }
+  if (limits_.full_rate && common.empty() && !b.small && !b.tiled && !p.any_size) {
+    // What finished sums meet is read at the end of a tile, where nothing is left to do meanwhile. (From the
+    // second cache it comes fast enough, and these requests take from the loads.)
+    for (const ValueId value : inputs_of(s))
+      if (value != p.value && value != p.other && bytes_read(s, value, l.mt).second > limits_.l2)
+        prefetch_tiles(s, value, l.mt, inner);
+    if (!p.panels.empty() && !b.once) prefetch_next_panel(s, p, l.np, inner);
+  }
   // Those that come from memory: the next one.
-  if (p.across && !p.panels.empty() && common.empty() && b.of_panels > limits_.l3 / 8 &&
+  if (!limits_.full_rate && p.across && !p.panels.empty() && common.empty() && b.of_panels > limits_.l3 / 8 &&
       p.columns * p.deep * 4 <= limits_.l2 * 3 / 8)
     prefetch_tiles(s, p.value, l.np, inner);
 }

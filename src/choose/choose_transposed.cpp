@@ -30,6 +30,33 @@ bool DefaultScheduler::panels_pay(const Product& p, int64_t few_rows) const {
   return beyond && p.rows > few_rows;
 }
 
+/// The axes of which a loop is one run, in the order of the dimensions along which the load moves with it;
+/// none: it is something else.
+std::vector<std::string> DefaultScheduler::axes_of_run(StageId s, const FormulaLoad& load,
+                                                       const StageLoop& l) const {
+  const std::vector<AxisId>& axes = stage(s).axes;
+  const auto along = [&](AxisId a) { return depends_on_loop(nest(s), axis_at(a).symbol, l); };
+  std::vector<std::string> names;
+  Expr place = 0;
+  for (Expr e : load.index) {
+    const AxisId a = plain_axis(nests_.cone, e);
+    if (!a || !along(a)) continue;
+    place = place * axis_at(a).extent + substitute(e, nest(s).axis_values);
+    names.push_back(axis_at(a).name);
+  }
+  return place == l.symbol && std::ranges::count_if(axes, along) == std::ptrdiff_t(names.size())
+             ? names
+             : std::vector<std::string>();
+}
+
+/// The name of a copy's dimension along several axes (`stage`).
+std::string DefaultScheduler::joint_dimension(const std::string& copy) const {
+  const ConeValue& value = value_at(nests_.value(copy));
+  size_t d = 0;
+  while (value.axes[d] || value.shape[d].is_constant(1)) d++;
+  return "d" + std::to_string(d);
+}
+
 /// What transposed_panels() takes on, or nothing: f32 operands of constant extents without conditions, of
 /// which one has a single kept axis and rows along a summed one.
 std::optional<DefaultScheduler::PanelProduct>

@@ -397,7 +397,8 @@ void DefaultScheduler::windows() {
     }
     const bool few = p->uses < 16; // too few to pay for copies of windows
     const bool one = p->groups.empty();
-    if (one && !few && fallback_ == Fallback::full && sums_rows(*p)) { // for transposed_panels()
+    if (one && !few && fallback_ == Fallback::full && sums_rows(*p) &&
+        !(limits_.full_rate && window_ways(*p, limits_).copied > 0.7)) { // for transposed_panels()
       int64_t rows = 1;
       for (AxisId a : p->kept) rows *= axis_at(a).extent.value();
       if (rows < fewest_transposed) continue; // lanes along the sum, as all lies

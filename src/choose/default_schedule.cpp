@@ -127,6 +127,20 @@ bool DefaultScheduler::read_together(const std::vector<std::string>& stages) con
   return together;
 }
 
+/// Are these large products of different operands? In one nest half of the registers is left to each, and
+/// operands pass by twice as often: where multiplying is as fast as the second cache, they have blocks of
+/// their own, and one of them is stored.
+bool DefaultScheduler::products_apart(const std::vector<std::string>& stages) const {
+  constexpr int64_t large = 1 << 22; // multiply-adds
+  return limits_.full_rate && !read_together(stages) &&
+         std::ranges::all_of(stages, [&](const std::string& name) {
+           const StageId s = nests_.stage(name);
+           int64_t points = 1;
+           for (const StageLoop& l : nest(s).loops) points = std::min(points * trips(l), large);
+           return points == large && !factors(s).empty();
+         });
+}
+
 void DefaultScheduler::epilogues() {
   // Folds that one map reads together share a nest, and the map becomes their epilogue. So do those that
   // another fold reads, where they have an input in common.
@@ -152,7 +166,8 @@ void DefaultScheduler::epilogues() {
     std::string first = sources[0];
     if (!decisions_.ask_whether(name + ".fused", true)) continue;
     bool joined = false;
-    for (size_t i = 1; i < sources.size(); i++) joined |= try_add(DirectiveKind::fuse, {first, sources[i]});
+    for (size_t i = 1; i < sources.size() && !products_apart(sources); i++)
+      joined |= try_add(DirectiveKind::fuse, {first, sources[i]});
     if (is_map ? try_add(DirectiveKind::fuse, {first, name}) : joined) b = StageId(0);
   }
 }

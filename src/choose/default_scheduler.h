@@ -169,6 +169,7 @@ private:
   void skip_hidden_tiles(StageId s);
   void read_results();
   bool read_together(const std::vector<std::string>& stages) const;
+  bool products_apart(const std::vector<std::string>& stages) const;
   void epilogues();
   void windows();
   bool copy_windows(StageId s, const WindowedProduct& p, bool across);
@@ -246,6 +247,7 @@ private:
     std::vector<std::string> sums;      // on tiles: those around the loop over words, the only one of `depth`
     std::vector<std::string> more_rows; // along which only the other operand moves
     std::vector<std::string> outer;     // all other loops that are kept: batches
+    std::vector<std::string> joint;     // axes of which n is one run, where it is not one of them
     std::string panels; // the loop over the panels where the operand is made of them; n runs inside of one
     int64_t rows = 0, columns = 0, deep = 1;
     ValueId value, other;               // the panels, the other operand
@@ -319,6 +321,7 @@ private:
   bool padded_tile(StageId s, const std::vector<std::string>& common);
   void prefetch_tiles(StageId s, ValueId value, const std::string& tiles, const std::string& inner);
   void prefetch_panels(StageId s, const Product& p, const std::string& panels, const std::string& depth);
+  void prefetch_next_panel(StageId s, const Product& p, const std::string& panels, const std::string& inner);
   void columns_apart();
   bool columns_apart_tile(StageId s, const std::vector<std::string>& common);
   bool words_follow(StageId s, const std::string& loop) const;
@@ -327,6 +330,8 @@ private:
                           int64_t vectors, bool streamed = false);
   bool tile_fits(int64_t rows, int64_t vectors) const;
   int64_t rows_in_sets(const Product& p) const;
+  std::vector<std::string> axes_of_run(StageId s, const FormulaLoad& load, const StageLoop& l) const;
+  std::string joint_dimension(const std::string& copy) const;
   bool panels_pay(const Product& p, int64_t few_rows) const;
   std::pair<int64_t, int64_t> register_tile(StageId s, int64_t rows, int64_t columns, double parts_cost,
                                             bool streamed);

@@ -181,6 +181,9 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const bool narrow = bits(weight.dtype) < 32 && !widened && !wordy,
                  few = (p->rows < 16 && !wordy) || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
+      // (In place or in panels of its own an image is as fast there, and faster than lanes across it.)
+      const bool plain = !windows || (!windows->window && windows->step == Step::contiguous);
+      if (!p->beside && !p->grouped && plain && limits.full_rate && p->run >= lanes) continue;
       bool padded = false;
       double gain = 0;
       if (!p->beside) {
@@ -192,7 +195,9 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
           there = std::max(ways.padded, ways.copied);
           padded = windows->w == &weight && takes_padded_copy(cone, *windows);
         }
-        const double here = share_of(p->n, lanes) / (1 + 0.5 * double(lanes) / double(p->depth));
+        // (From beyond the second cache panels come as slowly as some rows are multiplied there.)
+        const double waits = limits.full_rate && bytes > limits.l2 ? 16 / double(p->rows) : 0,
+                     here = share_of(p->n, lanes) / (1 + waits + 0.5 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;
         // (Copies of rows fill lanes beside windows. A fifth was not measured: with it a copy at each step
         // begins at some 500 results, from where it paid on the convolutions that were timed.)

@@ -264,11 +264,13 @@ void blocked_sum(Nests& nests, const Directive& d) {
 void prefetch(Nests& nests, const Directive& d) {
   auto& w = d.words;
   StageId s = nests.stage(w[0]);
-  if (w.size() > 4) refuse("one loop and one inside of it are enough");
-  if (!nests.stages[s].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
+  if (w.size() > 5) refuse("one loop and two inside of it are enough");
+  for (size_t i = 2; i + 1 < w.size() || i == 2; i++)
+    if (!nests.stages[s].find(w[i])) refuse("stage {} has no loop {}", w[0], w[i]);
   if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
     refuse("no stage has loop {}", w.back());
-  nests.stages[s].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
+  nests.stages[s].prefetches.push_back(
+      {nests.value(w[1]), w[2], w.back(), d.numbers[0], w.size() == 5 ? w[3] : ""});
 }
 
 /// How a kernel is launched; the code is the same.
@@ -304,7 +306,9 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::at: nests.stages[nests.stage(w[0])].at = w[1] == "root" ? "" : w[1]; return;
   case DirectiveKind::store: return store(nests, d);
   case DirectiveKind::unfold: return unfold(nests, w[0]);
-  case DirectiveKind::stage: check_loop_name(nests, w[1]); return stage_copy(nests, w[0], w[1]);
+  case DirectiveKind::stage:
+    check_loop_name(nests, w[1]);
+    return stage_copy(nests, w[0], w[1], std::span(w).subspan(2));
   case DirectiveKind::padded_copy:
     if (w.size() > 3 || (w.size() == 3) != (d.numbers.size() == 1))
       refuse("an axis and the size of its blocks are expected");

@@ -104,8 +104,9 @@ Body StageLowering::prefetched(const State& state, const StageLoop& loop, const 
     }
     // Several trips meet the same lines of several rows.
     const std::optional<Expr> along = coefficient_of(offset, loop.symbol);
-    if (p.inner != p.loop && !rows.empty() && along && along->is_constant() && along->value() > 0 &&
-        along->value() < line) {
+    const bool near = p.inner != p.loop && !rows.empty() && along && along->is_constant() &&
+                      along->value() > 0 && along->value() < line;
+    if (near || !p.all.empty()) {
       append(out, distributed_over(state, loop, p, offset));
       continue;
     }
@@ -144,18 +145,19 @@ Body StageLowering::distributed_over(const State& state, const StageLoop& loop, 
   int64_t lines = 1;
   for (auto& [step, count] : rows) lines *= count;
   // The trips of this loop, and of those around it that no other stage has, until a trip asks for
-  // one line.
+  // one line, or all of them.
   Expr trip = 0;
   int64_t trips = 1;
-  for (size_t i = l_.open_.size(); i-- > 0 && trips < lines;) {
+  for (size_t i = l_.open_.size(); i-- > 0 && (trips < lines || !p.all.empty());) {
     const OpenLoop& o = l_.open_[i];
     const bool own = std::ranges::count_if(l_.n_.stages, [&](auto& nest) { return nest.find(o.name); }) == 1;
     if (o.name != loop.name && (!own || o.name == p.loop || !o.extent.is_constant())) break;
     if (!o.extent.is_constant()) return {};
-    if (o.extent.is_constant(1)) continue;
+    if (o.extent.is_constant(1) && o.name != p.all) continue;
     trip =
         trip + (o.symbol.is_symbol() ? o.symbol : o.begin) * trips; // (one trip may have a body of its own)
     trips *= o.extent.value();
+    if (o.name == p.all) break;
   }
   const int64_t each = (lines + trips - 1) / trips;
   Body out;

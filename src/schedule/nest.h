@@ -35,14 +35,14 @@ struct StageLoop {
 struct Guard {
   Expr value; // over loop symbols
   Expr limit;
-  bool reduction =
-      false; // of a reduced axis, though all of its loops may be kept (parts of a split reduction)
+  bool reduction = false; // of a reduced axis, whose loops may all be kept (parts of a split reduction)
 };
 
 struct PrefetchRequest {
   ValueId value;
   std::string loop, inner; // each trip of `inner` touches what is needed when `loop` is `distance` further
   int64_t distance;
+  std::string all = {}; // the trips of this loop, which `inner` runs in, touch each line once
 };
 
 /// In each trip of `loop` the lanes of a group copy what the stage reads of the value there.
@@ -133,7 +133,8 @@ AxisId plain_axis(const Cone& cone, Expr e);
 void insert_copy(Nests& nests, StageId before, Stage stage);
 
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
-void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
+void stage_copy(Nests& nests, const std::string& value, const std::string& copy,
+                std::span<const std::string> joint);
 /// padded_copy.cpp; with an axis: a copy for each block of so many of its elements.
 void padded_copy(Nests& nests, const std::string& value, const std::string& copy,
                  const std::string& axis = {}, int64_t size = 0);

@@ -13,10 +13,9 @@
 //                                       (compute_at); root: a nest of its own
 //   store VALUE LOOP DIM... [in SPACE]  the storage of VALUE begins a new life in each trip of LOOP
 //                                       (store_at); DIM: axis[/N|%N|+PAD]; SPACE: shared, local
-//   stage VALUE COPY                    readers read a packed copy, made by a new stage COPY
-//   padded_copy VALUE COPY [AXIS SIZE]  readers read a zero-padded copy (halo) of all that their
-//                                       windows reach; one for each block of SIZE elements of AXIS
-//                                       (AXIS.b, AXIS.r)
+//   stage VALUE COPY [AXIS...]          readers read a packed copy, a stage; these axes are one dimension
+//   padded_copy VALUE COPY [AXIS SIZE]  readers read a zero-padded copy (halo) of all that windows
+//                                       reach; one for each SIZE elements of AXIS (AXIS.b, AXIS.r)
 //   materialize NODE VALUE              a map that is inlined at its readers becomes a stage and a
 //                                       value of its own; where VALUE is an output that a map makes of
 //                                       the same formula, later readers read that
@@ -26,9 +25,8 @@
 //   cascade STAGE LOOP                  a tuple fold returns to plain folds inside each trip of LOOP:
 //                                       see cascade.cpp; plain folds carry their states in scratch from
 //                                       trip to trip, and write results at the end
-//   before STAGE NEXT                   the stage moves in front of NEXT, an earlier stage that it does
-//                                       not read: a copy that all tiles share is made before the stage
-//                                       that opens their loop
+//   before STAGE NEXT                   the stage moves in front of NEXT, an earlier one that it does not
+//                                       read: a copy that all tiles share is made before their loop
 //   rolling STAGE                       of a scan the results for one element of its axis are kept:
 //                                       stages that read them, at that element only, run in the loop
 //                                       along it. Before all splits
@@ -39,9 +37,10 @@
 //   predicate_split LOOP                full, partial and empty tiles of the domains below LOOP
 //   predicate_bound STAGE LOOP          the loop ends where the domain of the fold does; a serial one of
 //                                       a sum does not run where no result is read
-//   prefetch STAGE VALUE LOOP [INNER] DISTANCE
+//   prefetch STAGE VALUE LOOP [[ALL] INNER] DISTANCE
 //                                       touches what LOOP will read or write of VALUE DISTANCE trips
-//                                       later; each trip of INNER (of any stage in LOOP) a share
+//                                       later; each trip of INNER (of any stage in LOOP) a share, the
+//                                       trips of ALL together each line once
 //   stream VALUE                        an output of the kernel is written past the caches
 //   unit STAGE DESCRIPTOR [COPY [COPY]] the dot instruction (loop/unit.h) that computes the sum, on
 //                                       operands packed along K in words of several elements; a sum of

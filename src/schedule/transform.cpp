@@ -32,6 +32,31 @@ std::vector<Expr> word_index(std::vector<Expr> index, int64_t elements) {
   return index;
 }
 
+/// The first of the dimensions of a copy along these axes: neighbours, in this order.
+size_t joint_dimensions(const Cone& cone, const ConeValue& copy, std::span<const std::string> axes) {
+  size_t begin = 0;
+  for (size_t i = 0; i < axes.size(); i++) {
+    size_t d = 0;
+    while (d < copy.axes.size() && !(copy.axes[d] && cone.axes[copy.axes[d]].name == axes[i])) d++;
+    if (d == copy.axes.size()) refuse("{} has no dimension along {}", copy.name, axes[i]);
+    if (i > 0 && d != begin + i) refuse("dimensions of {} that are one are neighbours", copy.name);
+    if (i == 0) begin = d;
+  }
+  return begin;
+}
+
+/// An index in a box of these extents, of which `count` dimensions are one.
+std::vector<Expr> as_one(const std::vector<Expr>& index, const std::vector<Expr>& extents, size_t begin,
+                         size_t count) {
+  if (count == 0) return index;
+  std::vector<Expr> out(index.begin(), index.begin() + long(begin));
+  Expr place = 0;
+  for (size_t d = begin; d < begin + count; d++) place = place * extents[d] + index[d];
+  out.push_back(place);
+  out.insert(out.end(), index.begin() + long(begin + count), index.end());
+  return out;
+}
+
 bool writes(const Stage& stage, ValueId value) {
   return std::ranges::any_of(stage.components, [&](auto& c) { return c.out == value; });
 }
@@ -64,7 +89,8 @@ void insert_copy(Nests& nests, StageId before, Stage stage) {
   nests.insert_stage(before, std::move(stage), std::move(nest));
 }
 
-void stage_copy(Nests& nests, const std::string& value, const std::string& copy) {
+void stage_copy(Nests& nests, const std::string& value, const std::string& copy,
+                std::span<const std::string> joint) {
   ValueId v = nests.value(value);
   for (auto& other : nests.cone.values)
     LUMINAL_CHECK(other.name != copy, "there is already a value {}", copy);
@@ -123,17 +149,28 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
     part.index.push_back(nests.cone.axes[axis].symbol);
     stage.axes.push_back(axis);
   }
+  const std::vector<Expr> extents = c.shape;
+  const size_t begin = joint_dimensions(nests.cone, c, joint);
+  if (!joint.empty()) {
+    c.shape.erase(c.shape.begin() + long(begin) + 1, c.shape.begin() + long(begin + joint.size()));
+    for (size_t d = begin + 1; d < begin + joint.size(); d++) c.shape[begin] = c.shape[begin] * extents[d];
+    c.axes.erase(c.axes.begin() + long(begin), c.axes.begin() + long(begin + joint.size()) - 1);
+    c.axes[begin] = AxisId();
+  }
   ValueId cv = nests.add_value(c);
   part.out = cv;
   part.axes = sorted(stage.axes);
   std::vector<Expr> first = part.index;
   if (word > 1) first.back() = first.back() * word;
   part.body = formula_load(v, c.dtype, first);
+  part.index = as_one(part.index, extents, begin, joint.size());
   stage.components.push_back(part);
   for (StageId r : readers)
     rewrite_loads(nests, r, [&](const FormulaRef& f) {
       const FormulaLoad& load = *load_of(*f);
-      return load.value == v ? formula_load(cv, f->dtype, word_index(load.index, word), load.guard) : f;
+      if (load.value != v) return f;
+      return formula_load(cv, f->dtype, as_one(word_index(load.index, word), extents, begin, joint.size()),
+                          load.guard);
     });
   insert_copy(nests, readers[0], std::move(stage));
 }

@@ -30,6 +30,16 @@ std::string schedule_of(int64_t m, int64_t n, int64_t k, bool full_rate) {
   return to_string(default_schedule(*cone, {.full_rate = full_rate, .l1 = 48 << 10, .l2 = 2 << 20}));
 }
 
+std::string schedule_of_term(const std::string& term,
+                             const MachineLimits& limits = {.lanes = 16, .vector_registers = 32}) {
+  const Module module = parse_module(term, "term");
+  const Function& f = module.entry();
+  const std::vector<NodeId> roots{f.results[0].value};
+  const auto cone = build_cone(f, roots, {f.params.begin(), f.params.end()}, {.name = "term"});
+  if (!cone) return cone.error();
+  return to_string(default_schedule(*cone, limits));
+}
+
 /// Full multiply-add rates leave no time for operands that come from the second cache in pieces.
 TEST(Panels, FullRatesCopySooner) {
   struct {
@@ -54,6 +64,25 @@ TEST(Panels, FullRatesCopySooner) {
           << fmt::format("{} x {} x {}, full rate: {}", p.m, p.n, p.k, full);
 }
 
+/// Rows of an image that follow each other are one run of the copy.
+TEST(Panels, OfImagesHaveTheirRowsAsOneDimension) {
+  const std::string term = R"(fn @term(%x: f32[2, 1024, 14, 15], %w: f32[160, 1024]) {
+  %a = view %x [b: 2, o: 160, i: 14, j: 15, c: 1024] -> [b, c, i, j]
+  %v = view %w [b: 2, o: 160, i: 14, j: 15, c: 1024] -> [o, c]
+  %p = mul %a, %v
+  %f = fold [b: 2, o: 160, i: 14, j: 15, c: 1024] over [c] { sum %p[b, o, i, j, c] }
+  %y = get %f, 0
+  return y = %y
+}
+)";
+  const MachineLimits full{
+      .lanes = 16, .vector_registers = 32, .full_rate = true, .l1 = 48 << 10, .l2 = 2 << 20};
+  EXPECT_THAT(schedule_of_term(term, full),
+              testing::AllOf(HasSubstr("stage x x.panels i j"), HasSubstr("merge x.panels i j j"),
+                             HasSubstr("d2/"), HasSubstr("at f c.c")));
+  EXPECT_THAT(schedule_of_term(term), testing::Not(HasSubstr("panels")));
+}
+
 /// Of rows in steps of 2 KiB the second cache keeps no more than some hundred.
 TEST(Panels, SumsInPartsWhereRowsFallIntoFewSets) {
   EXPECT_THAT(schedule_of(64, 512, 1024, true), HasSubstr("split f k k.c k.i 256"));
@@ -69,13 +98,74 @@ TEST(Panels, ColumnsAreAskedForAheadWhereLoadsAreNotTheLimit) {
   EXPECT_THAT(schedule_of(48, 768, 3072, true), HasSubstr(of_b)) << "few tiles wait for what no cache holds";
 }
 
-std::string schedule_of_term(const std::string& term) {
-  const Module module = parse_module(term, "term");
-  const Function& f = module.entry();
-  const std::vector<NodeId> roots{f.results[0].value};
-  const auto cone = build_cone(f, roots, {f.params.begin(), f.params.end()}, {.name = "term"});
-  if (!cone) return cone.error();
-  return to_string(default_schedule(*cone, {.lanes = 16, .vector_registers = 32}));
+/// Panels made before come from memory for the first tile of rows: all tiles ask for the next one together.
+TEST(Panels, TheNextOneIsAskedForWhereMultiplyingIsAsFastAsTheSecondCache) {
+  const auto product = [](int64_t panels, bool full_rate) {
+    return schedule_of_term(
+        fmt::format(R"(fn @term(%a: f32[128, 768], %w: f32[{0}, 768, 64]) {{
+  %x = view %a [m: 128, n: {1}, k: 768] -> [m, k]
+  %v = view %w [m: 128, n: {1}, k: 768] -> [n // 64, k, n % 64]
+  %p = mul %x, %v
+  %f = fold [m: 128, n: {1}, k: 768] over [k] {{ sum %p[m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                    panels, panels * 64),
+        {.lanes = 16, .vector_registers = 32, .full_rate = full_rate, .l1 = 48 << 10, .l2 = 2 << 20});
+  };
+  EXPECT_THAT(product(48, true), HasSubstr("prefetch f w n.i.p m.t k.i 1"));
+  EXPECT_THAT(product(8, true), testing::Not(HasSubstr("prefetch f w"))) << "in the second cache";
+  EXPECT_THAT(product(48, false), testing::Not(HasSubstr("prefetch f w n.i.p m.t")));
+}
+
+/// What finished sums meet is read at the end of a tile: from beyond the second cache it is asked for before.
+TEST(Panels, WhatFinishedSumsMeetIsAskedForAhead) {
+  const auto residual = [](int64_t columns, bool full_rate) {
+    return schedule_of_term(
+        fmt::format(R"(fn @term(%w: f32[256, 64], %x: f32[64, {0}], %r: f32[256, {0}]) {{
+  %a = view %w [m: 256, n: {0}, k: 64] -> [m, k]
+  %v = view %x [m: 256, n: {0}, k: 64] -> [k, n]
+  %p = mul %a, %v
+  %f = fold [m: 256, n: {0}, k: 64] over [k] {{ sum %p[m, n, k] }}
+  %s = get %f, 0
+  %y = add %s, %r
+  return y = %y
+}}
+)",
+                    columns),
+        {.lanes = 16, .vector_registers = 32, .full_rate = full_rate, .l1 = 48 << 10, .l2 = 2 << 20});
+  };
+  EXPECT_THAT(residual(3136, true), HasSubstr("prefetch f r m.t k 1"));
+  EXPECT_THAT(residual(784, true), testing::Not(HasSubstr("prefetch f r")));
+  EXPECT_THAT(residual(3136, false), testing::Not(HasSubstr("prefetch f r")));
+}
+
+/// Two large products that one map adds have blocks of their own, small ones one nest.
+TEST(Sums, OfLargeProductsStayApartWhereOperandsComeSlowly) {
+  const auto sum_of_two = [](int64_t columns, bool full_rate) {
+    return schedule_of_term(
+        fmt::format(R"(fn @term(%w: f32[256, 64], %x: f32[64, {0}], %u: f32[256, 64], %z: f32[64, {0}]) {{
+  %a = view %w [m: 256, n: {0}, k: 64] -> [m, k]
+  %b = view %x [m: 256, n: {0}, k: 64] -> [k, n]
+  %p = mul %a, %b
+  %f = fold [m: 256, n: {0}, k: 64] over [k] {{ sum %p[m, n, k] }}
+  %s = get %f, 0
+  %c = view %u [m: 256, n: {0}, k: 64] -> [m, k]
+  %d = view %z [m: 256, n: {0}, k: 64] -> [k, n]
+  %q = mul %c, %d
+  %g = fold [m: 256, n: {0}, k: 64] over [k] {{ sum %q[m, n, k] }}
+  %t = get %g, 0
+  %y = add %s, %t
+  return y = %y
+}}
+)",
+                    columns),
+        {.lanes = 16, .vector_registers = 32, .full_rate = full_rate, .l1 = 48 << 10, .l2 = 2 << 20});
+  };
+  EXPECT_THAT(sum_of_two(3136, true), testing::Not(HasSubstr("fuse f g")));
+  EXPECT_THAT(sum_of_two(128, true), HasSubstr("fuse f g"));
+  EXPECT_THAT(sum_of_two(3136, false), HasSubstr("fuse f g"));
 }
 
 /// Results whose rows are shorter than a vector (an image of 3 x 1) leave lanes empty along them: the

@@ -122,6 +122,22 @@ TEST(GoldenPrefetch, ResultsOfTheNextTile) {
   EXPECT_THAT(copied.error(), testing::HasSubstr("stage P does not touch C"));
 }
 
+/// Tiles that pass by one panel ask for the next one together: each line once.
+TEST(GoldenPrefetch, OfThePanelThatAllTilesPassBy) {
+  const Module module = small_product();
+  const auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const std::string tiles = "split f n v l 16\nsplit f m t i 4\norder f v t k i l\nvector f l\nunroll f i\n";
+  const Schedule schedule = parse_schedule(tiles + "prefetch f B v t k 1\n", "panels");
+  EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
+  const auto kernel = lower(*cone, schedule);
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  const std::string text = to_string(*kernel);
+  ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+  // 70 lines of one vector, 6 tiles of 70 trips.
+  EXPECT_THAT(text, testing::HasSubstr("prefetch B[t*352 + v*16 + ((k + t*4) // 6)*32 + 16]"));
+}
+
 /// The copies at the head of a loop fill a ring for what follows: the same numbers for any depth,
 /// arrival and number of workers.
 TEST(GoldenRoles, CopiesAreMadeAhead) {
