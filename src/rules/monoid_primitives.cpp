@@ -70,6 +70,7 @@ private:
           [this](Args a) { return !character(a[0]).is_one() || integer(a[1]) > 1; });
     guard("regular", {"Character", "Info"},
           [this](Args a) { return character(a[0]).power == 0 || info(a[1]).positive(); });
+    guard("exponent", {"Character"}, [this](Args a) { return character(a[0]).slope != 0; });
     guard("smooth", {"Character"}, [this](Args a) { return !character(a[0]).other; });
     guard("keeps-0", {"Character"}, [this](Args a) { return character(a[0]).other.value_or(0) == 0; });
     // The fold of the first monoid may follow an indicator of the last component of the second.
