@@ -114,6 +114,9 @@ Value integer_result(Op op, DType type, const Value* x, int arity) {
   return out;
 }
 
+/// 0 times NaN: the 0 may be what a mask leaves, and what it hides stays hidden (rules/algebra.egg).
+bool times_zero(Op op, const double* x) { return op == Op::mul && (x[0] == 0 || x[1] == 0); }
+
 /// Of a row that is neither a comparison nor a choice.
 Value float_result(const OpRow& r, DType type, const Value* x) {
   double f[3] = {}, e[3] = {};
@@ -133,7 +136,7 @@ Value float_result(const OpRow& r, DType type, const Value* x) {
   Value out{value, rounded_error(type, value, spread, ulp, r.ulp_scale), 0};
   if (r.op == Op::mul && type == DType::f32) out.factors = lost_factors(x, value);
   const auto foreign = [](const Value& v) { return std::isnan(v.f) && v.i == 0; };
-  out.i = std::isnan(value) && std::none_of(x, x + r.arity, foreign);
+  out.i = std::isnan(value) && (std::none_of(x, x + r.arity, foreign) || times_zero(r.op, f));
   return out;
 }
 
