@@ -190,7 +190,7 @@ private:
       const double x = std::fabs(element[c].f);
       // What is certainly infinite is so in every order: the others are tracked.
       if (element[c].e == 0 && element[c].factors == 0 && !std::isfinite(x) && component.plain) {
-        // A derived form may have a value where infinities make a NaN: sums of exp(x - max x) in rows of -inf.
+        // A derived form may have a value where infinities make a NaN: sums of exp(x - max x) over -inf.
         if (std::isnan(x)) (element[c].i ? open_ : nan_)[c] = 1;
         continue;
       }
@@ -231,10 +231,7 @@ private:
   /// of factors may overflow or vanish on the way.
   void widen(Value& v, size_t c) const {
     const auto& component = monoid_.components[c];
-    if (nan_[c]) {
-      v.e = 0;
-      return;
-    }
+    if (nan_[c]) return void(v.e = 0);
     if (component.op == Op::mul && is_float(component.dtype) && count_ > 1 &&
         (large_[c] > largest(component.dtype) / 2 ||
          small_[c] < least_subnormal(component.dtype) / unit_roundoff(component.dtype)))

@@ -1,5 +1,6 @@
 // schedule/materialize.cpp -- the directive `materialize`: a map that is inlined at its readers becomes a
 // stage and a value.
+#include "schedule/materialize.h"
 #include "base/check.h"
 #include "base/contains.h"
 #include "cone/conversion.h"

@@ -140,8 +140,6 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
 /// matrix_copy.cpp
 void matrix_copy(Nests& nests, const std::string& stage, const std::string& copy, int64_t multiple);
 void materialize(Nests& nests, const std::string& node, const std::string& value);
-/// Do all stages but these two read the value only where the domain, over axes of its writer, holds?
-bool read_within(const Cone& cone, const Component& stored, Expr domain, StageId writer, StageId reader);
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/contains.h"
 #include "cone/formula.h"
+#include "schedule/materialize.h"
 #include "schedule/nest.h"
 #include <algorithm>
 #include <set>

@@ -154,6 +154,34 @@ TEST(MaskedSums, WhatIsStoredForASumOfAllIsMadeForAll) {
     }
 }
 
+/// A factor that is not finite does not leave a sum of no elements.
+TEST(MaskedSums, ASumOfNothingIsZeroWhateverItsFactor) {
+  for (const char* extent : {"0", "k"}) {
+    const Module module = parse_module(fmt::format(R"(symbol k: 0..9
+fn @main(%x: f32[3, {0}], %c: f32[3]) {{
+  %r = recip %c
+  %rv = view %r [i: 3, j: {0}] -> [i]
+  %a = abs %x
+  %p = mul %a, %rv
+  %f = fold [i: 3, j: {0}] over [j] {{ sum %p[i, j] }}
+  %y = get %f, 0
+  return y = %y
+}})",
+                                                   extent),
+                                       "nothing");
+    Bindings inputs;
+    inputs.symbols["k"] = 0;
+    inputs.inputs["x"] = host_tensor(DType::f32, {3, 0}, {});
+    inputs.inputs["c"] = host_tensor(DType::f32, {3}, std::vector<double>{0, 2, INFINITY});
+    Running running(module);
+    auto context = running.start(module, inputs);
+    ASSERT_TRUE(context->run());
+    int64_t compared = 0;
+    expect_interpreted(module, inputs, *context, compared);
+    EXPECT_EQ(compared, 3) << extent;
+  }
+}
+
 TEST(MaskedSums, OnlyWhatAllReadersReadUnderOneConditionIsMasked) {
   const MaskedCase under_one{2, 40, 50, 8, 3, "n <= m", "n <= m", "0", false, true};
   EXPECT_EQ(masked_values(under_one.text(), {"s"}), 1);
