@@ -3,7 +3,7 @@
 // Invariant: a computation that rounds (or does not round) each node to its type, and evaluates
 // functions with the stated error of their row, gives a result within e of f. A comparison whose
 // operands overlap is uncertain: it may be off by one; what depends on it differs by at most the
-// difference of both sides.
+// difference of both sides. Infinite and NaN arguments without an error give results without one.
 #include "base/check.h"
 #include "base/infinity.h"
 #include "ir/domains.h"
@@ -62,17 +62,31 @@ double distance(double a, double b) {
   return std::isnan(d) ? infinity : d;
 }
 
+bool certain(const Value& x) { return x.e == 0; }
+bool certain_nan(const Value& x) { return std::isnan(x.f) && certain(x); }
+
 bool compare(Op op, double a, double b) {
   double x[2] = {a, b};
   return row(op).f64(x) != 0;
 }
 /// Could the comparison come out differently?
 bool open(Op op, const Value& a, const Value& b) {
-  if (a.e == 0 && b.e == 0) return false;
+  if ((certain(a) && certain(b)) || certain_nan(a) || certain_nan(b)) return false;
   if (std::isinf(a.e) || std::isinf(b.e) || std::isnan(a.f) || std::isnan(b.f)) return true;
   double reach = a.e + b.e, gap = a.f - b.f;
   if (op == Op::eq || op == Op::ne) return std::fabs(gap) <= reach;
   return std::fabs(gap) <= reach; // lt and le may turn anywhere within reach
+}
+
+/// What a sum may lose of an f32 product: it may take a subnormal factor for 0.
+double lost_factors(const Value* x, double product) {
+  if (std::isnan(product)) return 0;
+  double lost = 0;
+  for (int a = 0; a < 2; ++a) {
+    const bool normal = std::fabs(x[1 - a].f) - x[1 - a].e >= 0x1p-126;
+    if (!std::isinf(x[a].f) || !normal) lost += 0x1p-126 * (std::fabs(x[a].f) + x[a].e);
+  }
+  return lost;
 }
 
 Value chosen(const Value& condition, const Value& yes, const Value& no, DType type) {
@@ -97,6 +111,32 @@ Value integer_result(Op op, DType type, const Value* x, int arity) {
       if (op == Op::bit_and && x[a].e == 0 && x[a].i == 0) out.e = 0;
       if (op == Op::bit_or && x[a].e == 0 && x[a].i == 1) out.e = 0;
     }
+  return out;
+}
+
+/// 0 times NaN: the 0 may be what a mask leaves, and what it hides stays hidden (rules/algebra.egg).
+bool times_zero(Op op, const double* x) { return op == Op::mul && (x[0] == 0 || x[1] == 0); }
+
+/// Of a row that is neither a comparison nor a choice.
+Value float_result(const OpRow& r, DType type, const Value* x) {
+  double f[3] = {}, e[3] = {};
+  bool exact = true, bounded = true, infinite = false, nan = false;
+  for (int a = 0; a < r.arity; ++a) {
+    f[a] = x[a].f, e[a] = x[a].e;
+    exact &= e[a] == 0, bounded &= std::isfinite(e[a]);
+    infinite |= std::isinf(f[a]), nan |= certain_nan(x[a]);
+  }
+  const double value = r.f64(f);
+  double spread = exact ? 0 : !bounded ? infinity : r.spread(f, e, value);
+  if (nan && std::isnan(value) && r.op != Op::pow) spread = 0; // pow(NaN, 0) is 1
+  if (std::isnan(spread) || overflowed(r.op, value, f, r.arity)) spread = infinity;
+  // A quotient may be a product with the reciprocal, which rounds twice (rules/algebra.egg).
+  double ulp = r.op == Op::div ? 1.5 : r.ulp;
+  if (exact && infinite) ulp = 0; // limits: 0, 1, -1 and infinities
+  Value out{value, rounded_error(type, value, spread, ulp, r.ulp_scale), 0};
+  if (r.op == Op::mul && type == DType::f32) out.factors = lost_factors(x, value);
+  const auto foreign = [](const Value& v) { return std::isnan(v.f) && v.i == 0; };
+  out.i = std::isnan(value) && (std::none_of(x, x + r.arity, foreign) || times_zero(r.op, f));
   return out;
 }
 
@@ -125,18 +165,7 @@ void BoundedDomain::apply(Op op, DType type, size_t n, Value* out, const Value* 
     } else if (r.signature == Signature::comparison) {
       out[k] = {0, open(op, x[0], x[1]) ? 1.0 : 0.0, compare(op, x[0].f, x[1].f)};
     } else {
-      double f[3] = {}, e[3] = {};
-      bool certain = true, bounded = true;
-      for (int a = 0; a < r.arity; ++a)
-        f[a] = x[a].f, e[a] = x[a].e, certain &= e[a] == 0, bounded &= std::isfinite(e[a]);
-      double value = r.f64(f);
-      double spread = certain ? 0 : !bounded ? infinity : r.spread(f, e, value);
-      if (std::isnan(spread) || overflowed(op, value, f, r.arity)) spread = infinity;
-      // A quotient may be a product with the reciprocal, which rounds twice (rules/algebra.egg).
-      const double ulp = op == Op::div ? 1.5 : r.ulp;
-      out[k] = {value, rounded_error(type, value, spread, ulp, r.ulp_scale), 0};
-      if (op == Op::mul && type == DType::f32)
-        out[k].factors = 0x1p-126 * (std::fabs(f[0]) + e[0] + std::fabs(f[1]) + e[1]);
+      out[k] = float_result(r, type, x);
     }
   }
 }
@@ -182,7 +211,7 @@ Value BoundedDomain::cast(DType from, DType to, const Value& x) {
     if (is_float(to)) {
       bool contained = unit_roundoff(to) <= unit_roundoff(from) && largest(to) >= largest(from) &&
                        least_subnormal(to) <= least_subnormal(from);
-      return {x.f, rounded_error(to, x.f, x.e, contained ? 0 : 0.5, 0), 0};
+      return {x.f, rounded_error(to, x.f, x.e, contained ? 0 : 0.5, 0), x.i};
     }
     int64_t value = truncate_to(to, x.f);
     if (x.e == 0) return {0, 0, value};

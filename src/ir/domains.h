@@ -49,9 +49,9 @@ struct ExactDomain {
 
 struct BoundedDomain {
   struct Value {
-    double f = 0; // floats: computed in double
-    double e = 0; // |the rounded result - the value| <= e; integers and bool: 0 or how far it may be off
-    int64_t i = 0;
+    double f = 0;  // floats: computed in double
+    double e = 0;  // |the rounded result - the value| <= e; integers and bool: 0 or how far it may be off
+    int64_t i = 0; // floats: 1 for a NaN that infinities and zeros made
     double factors =
         0; // of an f32 product: what sums may lose of it, since a subnormal factor is a zero there
   };

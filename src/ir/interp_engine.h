@@ -153,6 +153,7 @@ public:
       large_.assign(state_.size(), 1);
       small_.assign(state_.size(), 1);
       open_.assign(state_.size(), 0);
+      nan_.assign(state_.size(), 0);
     }
     count_ = 0;
   }
@@ -186,20 +187,27 @@ private:
     std::vector<double> moved(magnitude_);
     for (size_t c = 0; c < magnitude_.size(); ++c) {
       const auto& component = monoid_.components[c];
-      if (const double x = std::fabs(element[c].f); component.op == Op::mul && is_float(component.dtype)) {
+      const double x = std::fabs(element[c].f);
+      // What is certainly infinite is so in every order: the others are tracked.
+      if (element[c].e == 0 && element[c].factors == 0 && !std::isfinite(x) && component.plain) {
+        // A derived form may have a value where infinities make a NaN: sums of exp(x - max x) over -inf.
+        if (std::isnan(x)) (element[c].i ? open_ : nan_)[c] = 1;
+        continue;
+      }
+      if (component.op == Op::mul && is_float(component.dtype)) {
         large_[c] *= x + element[c].e > 1 ? x + element[c].e : 1;
         small_[c] *= x > element[c].e && x - element[c].e < 1 ? x - element[c].e : 1;
       }
       if (component.op != Op::add || !is_float(component.dtype)) continue;
       // A plan multiplies by a factor that all of T makes: 0 where T selects 0, and 0 * inf is NaN.
-      if (!component.plain && !std::isfinite(element[c].f)) open_[c] = 1;
+      if (!component.plain && !std::isfinite(x)) open_[c] = 1;
       if (component.plain) {
-        moved[c] = magnitude_[c] + std::fabs(element[c].f) + element[c].e;
+        moved[c] = magnitude_[c] + x + element[c].e;
         input_error_[c] += element[c].e + element[c].factors;
         continue;
       }
       moved[c] = moved_magnitude(c, state_.data(), magnitude_[c], element) +
-                 moved_magnitude(c, element, std::fabs(element[c].f) + element[c].e, element);
+                 moved_magnitude(c, element, x + element[c].e, element);
     }
     magnitude_ = std::move(moved);
   }
@@ -223,24 +231,25 @@ private:
   /// of factors may overflow or vanish on the way.
   void widen(Value& v, size_t c) const {
     const auto& component = monoid_.components[c];
+    if (nan_[c]) return void(v.e = 0);
     if (component.op == Op::mul && is_float(component.dtype) && count_ > 1 &&
         (large_[c] > largest(component.dtype) / 2 ||
          small_[c] < least_subnormal(component.dtype) / unit_roundoff(component.dtype)))
       v.e = std::numeric_limits<double>::infinity();
     if (open_[c]) v.e = std::numeric_limits<double>::infinity();
-    if (component.op != Op::add || !is_float(component.dtype) || count_ < 2 || std::isnan(v.f) || open_[c])
-      return;
+    if (component.op != Op::add || !is_float(component.dtype) || count_ < 2 || open_[c]) return;
+    if (!component.plain && std::isnan(v.f)) return;
     double order =
         double(count_ - 1) * (unit_roundoff(component.dtype) + 0x1p-53) * magnitude_[c] * (1 + 1e-6) +
-        double(count_) * least_subnormal(component.dtype);
-    v.e = (component.plain ? input_error_[c] : v.e) + order;
-    if (magnitude_[c] + v.e > largest(component.dtype))
-      v.e = std::numeric_limits<double>::infinity(); // another order may overflow
+        (magnitude_[c] == 0 ? 0 : double(count_) * least_subnormal(component.dtype));
+    const double error = (component.plain ? input_error_[c] : v.e) + order;
+    const bool held = magnitude_[c] + error <= largest(component.dtype); // another order may overflow
+    v.e = !held ? std::numeric_limits<double>::infinity() : std::isfinite(v.f) ? error : 0;
   }
   const TypedMonoid& monoid_;
   std::vector<Value> state_, work_;
   std::vector<double> magnitude_, input_error_, large_, small_; // bounded
-  std::vector<uint8_t> open_;                                   // bounded: nothing can be said
+  std::vector<uint8_t> open_, nan_; // bounded: nothing can be said; an element is NaN
   int64_t count_ = 0;
 };
 

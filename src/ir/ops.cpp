@@ -77,7 +77,7 @@ template <int N> double corners(double (*f)(F), F x, F e, double out) {
 }
 #define MONOTONE(N, expression)                                                                              \
   [](F xs, F es, double out) { return corners<N>([](F x) -> double { return expression; }, xs, es, out); }
-double spread_sum(F, F e, double) { return e[0] + e[1]; }
+double spread_sum(F, F e, double out) { return std::isfinite(out) ? e[0] + e[1] : 0; } // inf + x
 double spread_one(F, F e, double) { return e[0]; }
 double spread_product(F x, F e, double out) {
   if (!std::isfinite(x[0]) || !std::isfinite(x[1]))
@@ -87,6 +87,7 @@ double spread_product(F x, F e, double out) {
 double spread_div(F x, F e, double out) {
   if (e[0] == 0 && e[1] == 0) return 0;
   if (!(std::fabs(x[1]) > e[1])) return infinity;
+  if (std::isinf(x[0])) return 0; // the divisor keeps its sign
   return (e[0] + std::fabs(out) * e[1]) / (std::fabs(x[1]) - e[1]) * (1 + 1e-15);
 }
 double spread_rem(F x, F e, double) {

@@ -69,6 +69,7 @@ constexpr GuardInfo guards[] = {
     {"minimal", "Monoid i64", proves, "the component needs all components of the monoid"},
     {"moves", "Character i64", proves, "a family with this character and length follows its statistic"},
     {"regular", "Character Info", proves, "the character of the value is neither 0 nor infinite"},
+    {"exponent", "Character", proves, "it is an exponential, perhaps with a power"},
     {"smooth", "Character", proves, "the character is not an indicator"},
     {"keeps-0", "Character", proves, "what the character scales stays 0 where it is 0"},
     {"indicates", "Character Monoid", proves,

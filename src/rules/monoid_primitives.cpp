@@ -54,6 +54,12 @@ private:
              if (h.slope == 0 || h.power != 0 || h.other || h.base2 != base2) return {};
              return t_.program().values().real(h.slope);
            });
+    // The sign of the infinity that is the identity of an extremum, where an exponential follows it.
+    make("edge", {"Monoid", "Character"}, "i64", [this](Args a) -> std::optional<Value> {
+      const Op op = monoid(a[0]).components()[size_t(last(a[0]))].op;
+      const bool follows = character(a[1]).slope != 0;
+      return t_.integer(!follows ? 0 : op == Op::max ? -1 : op == Op::min ? 1 : 0);
+    });
     make("length-of-product", {"i64", "i64"}, "i64", [this](Args a) -> std::optional<Value> {
       const int64_t n = integer(a[0]), m = integer(a[1]);
       return n + m > 6 ? std::nullopt : std::optional(t_.integer(n + m - 1));
@@ -64,6 +70,7 @@ private:
           [this](Args a) { return !character(a[0]).is_one() || integer(a[1]) > 1; });
     guard("regular", {"Character", "Info"},
           [this](Args a) { return character(a[0]).power == 0 || info(a[1]).positive(); });
+    guard("exponent", {"Character"}, [this](Args a) { return character(a[0]).slope != 0; });
     guard("smooth", {"Character"}, [this](Args a) { return !character(a[0]).other; });
     guard("keeps-0", {"Character"}, [this](Args a) { return character(a[0]).other.value_or(0) == 0; });
     // The fold of the first monoid may follow an indicator of the last component of the second.

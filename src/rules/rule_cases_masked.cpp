@@ -219,6 +219,27 @@ fn @main(%x: f32[3, 5], %y: f32[3, 5], %m: bool[3, 5]) {
   %s = mul %a, %a
   return p = %p, q = %q, s = %s
 })"},
+    {"sums of all in the frame of extrema of some", R"(
+fn @main(%x: f32[3, 5], %u: f32[3, 5], %m: bool[3, 5]) {
+  %no = const f32 -inf
+  %nv = view %no [i: 3, j: 5] -> []
+  %t = select %m, %x, %nv
+  %f = fold [i: 3, j: 5] over [j] { max %t[i, j] }
+  %most = get %f, 0
+  %mv = view %most [i: 3, j: 5] -> [i]
+  %d = sub %x, %mv
+  %e = exp %d
+  %ef = fold [i: 3, j: 5] over [j] { sum %e[i, j] }
+  %l = get %ef, 0
+  %g = fold [i: 3, j: 5] over [j] { min %u[i, j] }
+  %least = get %g, 0
+  %lv = view %least [i: 3, j: 5] -> [i]
+  %h = sub %lv, %x
+  %q = exp2 %h
+  %qf = fold [i: 3, j: 5] over [j] { sum %q[i, j] }
+  %n = get %qf, 0
+  return l = %l, n = %n
+})"},
 };
 
 } // namespace

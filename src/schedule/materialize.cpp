@@ -1,5 +1,6 @@
 // schedule/materialize.cpp -- the directive `materialize`: a map that is inlined at its readers becomes a
 // stage and a value.
+#include "schedule/materialize.h"
 #include "base/check.h"
 #include "base/contains.h"
 #include "cone/conversion.h"
@@ -27,14 +28,14 @@ Expr known_of(const FormulaRef& condition) {
   return all;
 }
 
-/// All places at which the stages compute the node.
-std::vector<NodeRead> reads_of_node(const Cone& cone, const std::string& node) {
+/// All places at which such a formula stands in the stages.
+std::vector<NodeRead> reads_of(const Cone& cone, const std::function<bool(const Formula&)>& wanted) {
   std::vector<NodeRead> found;
   for (const StageId s : cone.stages.ids()) {
     std::set<std::pair<const Formula*, uint32_t>> seen; // formulas share parts
     const std::function<void(const FormulaRef&, Expr)> walk = [&](const FormulaRef& f, Expr where) {
       if (!seen.insert({f.get(), where.id()}).second) return;
-      if (f->origin == node) {
+      if (wanted(*f)) {
         const Formula* load = converted_load(*f); // 0 where its guard does not hold
         found.push_back({s, f, load ? logical_and(where, guard_of(*load)) : where});
       }
@@ -54,6 +55,11 @@ std::vector<NodeRead> reads_of_node(const Cone& cone, const std::string& node) {
     }
   }
   return found;
+}
+
+/// All places at which the stages compute the node.
+std::vector<NodeRead> reads_of_node(const Cone& cone, const std::string& node) {
+  return reads_of(cone, [&](const Formula& f) { return f.origin == node; });
 }
 
 /// Conditions for an element of this shape, each of which something has to tell.
@@ -151,6 +157,30 @@ std::vector<Expr> shape_at(const Cone& cone, const FormulaRef& f) {
 }
 
 } // namespace
+
+bool read_within(const Cone& cone, const Component& stored, Expr domain, StageId writer, StageId reader) {
+  const auto is_read = [&](const Formula& f) {
+    const auto* load = f.as<FormulaLoad>();
+    return load && load->value == stored.out;
+  };
+  const std::vector<NodeRead> reads = reads_of(cone, is_read);
+  bool by_holes = false;
+  for (const auto& hole : cone.holes)
+    visit_loads(hole.value, [&](const FormulaLoad& load) { by_holes |= load.value == stored.out; });
+  return !by_holes && std::ranges::all_of(reads, [&](const NodeRead& r) {
+    if (r.stage == writer || r.stage == reader) return true;
+    const auto& load = *r.formula->as<FormulaLoad>();
+    ExprMap<Expr> at;
+    for (size_t d = 0; d < load.index.size(); d++)
+      if (stored.index[d].is_symbol()) at[stored.index[d]] = load.index[d];
+    const std::vector<Expr> symbols = symbols_of(domain);
+    const bool told = std::ranges::all_of(symbols, [&](Expr e) {
+      return at.contains(e) || std::ranges::find(cone.axes, e, &ConeAxis::symbol) == cone.axes.end();
+    });
+    const Expr known[] = {logical_and(r.where, load.guard)};
+    return told && prove(substitute(domain, at), known) == Truth::yes;
+  });
+}
 
 void materialize(Nests& nests, const std::string& node, const std::string& value) {
   const auto known = std::ranges::find(nests.cone.values, value, &ConeValue::name);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/contains.h"
 #include "cone/formula.h"
+#include "schedule/materialize.h"
 #include "schedule/nest.h"
 #include <algorithm>
 #include <set>
@@ -366,6 +367,11 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
       refuse("stages {} and {} have different domains", name, next);
     if (first.monoid && !second.domain.is_constant(1) && first.domain != second.domain)
       refuse("stages {} and {} have different domains", name, next);
+    if (!second.domain.is_constant(1) && first.domain != second.domain)
+      for (const Component& c : first.components) // has elements where the domain holds alone from now on
+        if (c.out && (nests.cone.values[c.out].role != ValueRole::interior ||
+                      !read_within(nests.cone, c, second.domain, a, b)))
+          refuse("{} is needed where stage {} has no element", nests.cone.values[c.out].name, next);
   }
   Stage joint = first;
   if (!epilogue) joint.domain = second.domain;

@@ -124,6 +124,63 @@ int masked_values(const std::string& text, const std::vector<std::string>& store
   return count;
 }
 
+/// A sum of some elements and one of all, which read the same exponentials: what is stored of them for the
+/// second is not made in the loop of the first.
+TEST(MaskedSums, WhatIsStoredForASumOfAllIsMadeForAll) {
+  for (const char* role : {"", "weight "})
+    for (const char* domain : {"i == 0", "i <= j", "i < 2 and i != j"}) {
+      const Module module = parse_module(fmt::format(R"(fn @main({}%x: f32[3, 7]) {{
+  %e = exp %x
+  %f = fold [i: 3, j: 7] over [i] where {} {{ sum %e[i, j] }}
+  %s = get %f, 0
+  %sv = view %s [i: 3, j: 7] -> [j]
+  %q = div %e, %sv
+  %g = fold [i: 3, j: 7] over [i] {{ sum %q[i, j] }}
+  %y = get %g, 0
+  return y = %y
+}})",
+                                                     role, domain),
+                                         "sums");
+      std::vector<double> x;
+      for (int i = 0; i < 21; i++) x.push_back(double(i * 5 % 8) / 2);
+      Bindings inputs;
+      inputs.inputs["x"] = host_tensor(DType::f32, {3, 7}, x);
+      Running running(module);
+      auto context = running.start(module, inputs);
+      ASSERT_TRUE(context->run());
+      int64_t compared = 0;
+      expect_interpreted(module, inputs, *context, compared);
+      EXPECT_EQ(compared, 7) << domain;
+    }
+}
+
+/// A factor that is not finite does not leave a sum of no elements.
+TEST(MaskedSums, ASumOfNothingIsZeroWhateverItsFactor) {
+  const Module module = parse_module(R"(fn @main(%c: f16, %x: f16[0], %at: i64[0]) {
+  %f = scan [i: 0] along i exclusive reverse {
+      max %x[i];
+      min(select(bit_or(old0 == new0, is_nan(old0)), self, inf)) %at[i] }
+  %most = get %f, 0
+  %a = abs %most
+  %b = view %c [i: 0] -> []
+  %q = div %a, %b
+  %g = fold [i: 0] over [i] { sum %q[i] }
+  %y = get %g, 0
+  return y = %y
+})",
+                                     "nothing");
+  Bindings inputs;
+  inputs.inputs["x"] = host_tensor(DType::f16, {0}, {});
+  inputs.inputs["at"] = host_tensor(DType::i64, {0}, {});
+  inputs.inputs["c"] = host_tensor(DType::f16, {}, std::vector<double>{0});
+  Running running(module);
+  auto context = running.start(module, inputs);
+  ASSERT_TRUE(context->run());
+  int64_t compared = 0;
+  expect_interpreted(module, inputs, *context, compared);
+  EXPECT_EQ(compared, 1);
+}
+
 TEST(MaskedSums, OnlyWhatAllReadersReadUnderOneConditionIsMasked) {
   const MaskedCase under_one{2, 40, 50, 8, 3, "n <= m", "n <= m", "0", false, true};
   EXPECT_EQ(masked_values(under_one.text(), {"s"}), 1);

@@ -36,6 +36,8 @@ const RefusedSchedule rows[] = {
     {"own_index", "fuse f g", "`fuse f g`: stage g takes an index from h before it is written"},
     {"top2", "stage x copy;fuse copy f", "`fuse copy f`: stage f is a tuple"},
     {"turned", "stage x copy;fuse copy y", "`fuse copy y`: stage y reads copy at other points"},
+    {"sum_of_some", "materialize e row;fuse row f",
+     "`fuse row f`: row is needed where stage f has no element"},
     {"top2", "cascade f root;fuse a b", "`fuse a b`: stage b reads a before it is finished"},
     {"product", "inline c", "`inline c`: c is not a plain map"},
     {"top2", "cascade f k;inline a.state", "`inline a.state`: a.state is written by two stages"},

@@ -156,6 +156,17 @@ fn @main(%x: f32[12, 20], %l: i32[t], %w: f32[20, 8]) {
   return a = %a, b = %b
 }
 )"},
+      {"sum_of_some", R"(fn @main(%x: f32[3, 7]) {
+  %e = exp %x
+  %f = fold [i: 3, j: 7] over [i] where i == 0 { sum %e[i, j] }
+  %s = get %f, 0
+  %sv = view %s [i: 3, j: 7] -> [j]
+  %q = div %e, %sv
+  %g = fold [i: 3, j: 7] over [i] { sum %q[i, j] }
+  %y = get %g, 0
+  return y = %y
+}
+)"},
       {"masked", R"(fn @main(%x: f32[6, 20], %v: f32[20], %s: bool[6, 20], %p: bool[20]) {
   %one = const f32 1
   %no = const f32 -inf

@@ -172,6 +172,100 @@ TEST(Bounded, SaysNothingOfInfiniteBodiesThatAFactorMoves) {
   EXPECT_EQ(s[2].error, infinity);
 }
 
+/// -inf for what is masked, and what is made of it: every order of the sums gives it.
+TEST(Bounded, KnowsInfinitiesThatNothingRounds) {
+  Case c(R"(fn @main(%x: f32[6], %w: f32[6]) {
+    %third = const f32 0.3
+    %thirds = view %third [i: 6] -> []
+    %near = mul %w, %thirds
+    %masked = add %near, %x
+    %far = sub %thirds, %masked
+    %share = div %x, %near
+    %e = exp %masked
+    %f = fold [i: 6] over [i] { sum %masked[i] }
+    %s = get %f, 0
+    %g = fold [i: 6] over [i] where 3 <= i { sum %x[i] }
+    %nan = get %g, 0
+    %h = fold [i: 6] over [i] where 1 <= i and i <= 2 { sum %e[i] }
+    %none = get %h, 0
+    %log = log %none
+    %p = fold [i: 6] over [i] where i < 2 { prod %masked[i] }
+    %product = get %p, 0
+    %q = scan [i: 6] along i { sum %masked[i] }
+    %prefixes = get %q, 0
+    return masked = %masked, far = %far, share = %share, e = %e, s = %s, nan = %nan, none = %none, log = %log,
+           product = %product, prefixes = %prefixes
+  })");
+  const double masked[6] = {0, -infinity, -infinity, -infinity, infinity, 0};
+  c.with("x", f32({6}, {masked, masked + 6})).with("w", f32({6}, {1.1, 2, 3, 4, 5, 6}));
+  const auto exactly = [&](const char* name, size_t i, double value) {
+    const InterpValue v = c.values(name, InterpMode::bounded)[i];
+    EXPECT_TRUE(v.value == value || (std::isnan(v.value) && std::isnan(value))) << name << " " << v.value;
+    EXPECT_EQ(v.error, 0) << name << " " << i;
+  };
+  exactly("masked", 1, -infinity);
+  exactly("masked", 4, infinity);
+  exactly("far", 1, infinity);
+  exactly("share", 1, -infinity);
+  exactly("e", 1, 0);
+  exactly("s", 0, NAN);
+  exactly("nan", 0, NAN);
+  exactly("none", 0, 0);
+  exactly("log", 0, -infinity);
+  exactly("product", 0, -infinity);
+  for (size_t k = 1; k < 4; ++k) exactly("prefixes", k, -infinity);
+  exactly("prefixes", 4, NAN);
+  EXPECT_GT(c.values("masked", InterpMode::bounded)[0].error, 0);
+}
+
+/// A NaN that infinities make is one wherever it is looked at; a fold of it may have a value in a derived
+/// form (logsumexp of a row that is -inf everywhere). What NaN in the inputs give is certain.
+TEST(Bounded, SaysNothingOfFoldsWhereInfinitiesMakeNaN) {
+  Case c(R"(fn @main(%x: f32[3, 2]) {
+    %f = fold [i: 3, k: 2] over [k] { max %x[i, k] }
+    %m = get %f, 0
+    %ms = view %m [i: 3, k: 2] -> [i]
+    %d = sub %x, %ms
+    %e = exp %d
+    %g = fold [i: 3, k: 2] over [k] { sum %e[i, k] }
+    %s = get %g, 0
+    %ss = view %s [i: 3, k: 2] -> [i]
+    %p = div %e, %ss
+    return e = %e, s = %s, p = %p
+  })");
+  c.with("x", f32({3, 2}, {-infinity, -infinity, 1, NAN, 0, -infinity}));
+  const auto e = c.values("e", InterpMode::bounded), s = c.values("s", InterpMode::bounded),
+             p = c.values("p", InterpMode::bounded);
+  for (size_t k : {0, 1, 2, 3}) {
+    EXPECT_TRUE(std::isnan(e[k].value) && e[k].error == 0) << k;
+    EXPECT_TRUE(std::isnan(p[k].value) && p[k].error == 0) << k;
+  }
+  EXPECT_EQ(s[0].error, infinity);
+  EXPECT_TRUE(std::isnan(s[1].value) && s[1].error == 0);
+  EXPECT_LT(s[2].error, 1e-5);
+  EXPECT_LT(p[5].error, 1e-30);
+}
+
+/// Where finite elements may overflow on the way, or a factor may vanish, infinities stay unknown.
+TEST(Bounded, SaysNothingOfInfinitiesThatAnOverflowMeets) {
+  Case c(R"(fn @main(%x: f32[4], %y: f32[4], %z: f32[3], %t: f32[3]) {
+    %f = fold [i: 4] over [i] { sum %x[i] }
+    %s = get %f, 0
+    %g = fold [i: 4] over [i] { prod %y[i] }
+    %p = get %g, 0
+    %m = mul %z, %t
+    %h = fold [i: 3] over [i] { sum %m[i] }
+    %v = get %h, 0
+    return s = %s, p = %p, v = %v
+  })");
+  c.with("x", f32({4}, {infinity, -3e38, -3e38, 1}))
+      .with("y", f32({4}, {infinity, 1e-30, 1e-30, 1}))
+      .with("z", f32({3}, {infinity, 1, 2}))
+      .with("t", f32({3}, {1e-40, 1, 2}));
+  for (const char* name : {"s", "p", "v"})
+    EXPECT_EQ(c.values(name, InterpMode::bounded)[0].error, infinity) << name;
+}
+
 TEST(Bounded, SaysNothingBehindAFunctionOfTheProgram) {
   register_host_function("bounded_test_same", [](const std::string&, std::span<const HostTensor> in) {
     return std::vector<HostTensor>{in[0]};

@@ -6,9 +6,9 @@
 //   RandomModule g(seed);  g.module: verified;  g.bindings(0), g.bindings(1): inputs, and two sizes
 //                          of the dimensions.
 // The same seed gives the same module on every machine. random_builder.h has the means,
-// random_values.h and random_folds.h most operations; shrink.h makes modules small.
+// random_values.h, random_folds.h and random_statistics.h most operations; shrink.h makes modules small.
 #pragma once
-#include "ir/random_folds.h"
+#include "ir/random_statistics.h"
 #include <mutex>
 #include <optional>
 
@@ -28,10 +28,10 @@ inline void register_transposed() {
   });
 }
 
-class RandomModule : public RandomFolds {
+class RandomModule : public RandomStatistics {
 public:
   explicit RandomModule(uint64_t seed_, const RandomModuleOptions& options = {})
-      : RandomFolds(seed_, options) {
+      : RandomStatistics(seed_, options) {
     make();
   }
   /// Every input and dimension.
@@ -157,9 +157,10 @@ private:
 
   void operation(bool entry) {
     const int kind = below(100);
-    if (kind < 21) return map();
-    if (kind < 41) return movement();
-    if (kind < 54) return fold();
+    if (kind < 19) return map();
+    if (kind < 37) return movement();
+    if (kind < 47) return fold();
+    if (kind < 54) return statistics();
     if (kind < 58) return matmul();
     if (kind < 63) return leaf();
     if (kind < 68) return cast();
