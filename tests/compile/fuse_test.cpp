@@ -58,7 +58,7 @@ TEST(Fuse, TheMeanOfARowStaysInTheKernelThatWalksIt) {
   }
 }
 
-/// So do the maximum and the logarithm of the sum of each column, where columns lie side by side in lanes.
+/// So do the maximum and the logarithm of the sum of each column, where there are enough columns for lanes.
 TEST(Fuse, StatisticsOfColumnsStayInTheKernelThatReadsThem) {
   for (const int64_t width : {4, 64}) { // of few columns, what all their elements share is stored
     FunctionBuilder b("f");
