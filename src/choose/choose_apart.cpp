@@ -79,6 +79,52 @@ std::optional<std::string> DefaultScheduler::gathered_lanes(StageId s, const std
   return lanes;
 }
 
+/// Of a fold that reads by indices from memory, which vary with what it reduces, a kept axis along which
+/// all elements lie at even distances: gathers for all lanes take less than chains of single elements.
+/// Empty: none.
+std::string DefaultScheduler::strided_lanes(StageId s) const {
+  constexpr int fewest_lanes = 8; // narrower machines have no gathers
+  constexpr int64_t fewest_points = 8;
+  const Stage& st = stage(s);
+  if (!has_fold(st) || st.monoid || st.scan_axis || !st.ordered.empty() || limits_.lanes < fewest_lanes ||
+      !st.domain.is_constant(1))
+    return {};
+  bool wide = true, moves = false;
+  visit_loads(st, [&](const FormulaLoad&, DType dtype) { wide &= bits(dtype) >= 32; });
+  int64_t points = 1, most = 0;
+  std::string lanes;
+  for (const StageLoop& l : nest(s).loops) {
+    if (!l.symbol.is_symbol()) continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.contiguous + use.near > 0 && use.irregular == 0) return {};
+    if (loop_reduces(s, l)) {
+      points = std::min(points * trips(l), int64_t{1} << 40);
+      moves |= use.irregular > 0;
+    } else if (use.irregular == 0 && use.strided > 0 && l.extent.is_constant() && trips(l) >= limits_.lanes &&
+               trips(l) > most) {
+      most = trips(l), lanes = l.name;
+    }
+  }
+  return wide && moves && points >= fewest_points ? lanes : std::string();
+}
+
+/// Does a map read, with the last axis of its stage, what a fold of the cone has made without another axis
+/// of it?
+bool DefaultScheduler::computed_again(StageId s, const Formula& f) const {
+  const Stage& st = stage(s);
+  if (has_fold(st) || st.scan_axis || !st.ordered.empty() || st.axes.size() < 2) return false;
+  bool of_fold = false;
+  visit(std::make_shared<const Formula>(f), [&](const Formula& part) {
+    const auto* load = part.as<FormulaLoad>();
+    of_fold |= load && nests_.writer(load->value) && has_fold(stage(nests_.writer(load->value)));
+  });
+  const auto exprs = index_exprs(std::make_shared<const Formula>(f));
+  const auto moves = [&](AxisId a) { return varies(exprs, axis_at(a).symbol); };
+  return of_fold && moves(st.axes.back()) && std::ranges::any_of(st.axes, [&](AxisId a) {
+           return axis_at(a).symbol.is_symbol() && !moves(a) && trips(*nest(s).find(axis_at(a).name)) >= 4;
+         });
+}
+
 /// Reads that lie apart along the writes, where nothing is long enough for squares: all in the lines
 /// that one vector of results reads is used before these leave the first cache.
 bool DefaultScheduler::lines_at_once(StageId s, const std::vector<std::string>& common) {

@@ -120,9 +120,10 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
     const StageLoop& l = nest(s).loops[i];
     if (!l.symbol.is_symbol() || trips(l) < 4 || contains(common, l.name)) continue;
     bool reduces = loop_reduces(s, l), fits = reduces || !row_sums_.contains(st.name);
-    for (AxisId a : st.ordered) fits &= !depends_on_loop(nest(s), axis_at(a).symbol, l);
+    const bool scans = reduces && scans_in_lanes(st);
+    for (AxisId a : st.ordered) fits &= scans || !depends_on_loop(nest(s), axis_at(a).symbol, l);
     for (auto& c : st.components) {
-      if (c.kind == ComponentKind::scan) // one result that all lanes share
+      if (c.kind == ComponentKind::scan && !scans) // one result that all lanes share
         for (AxisId a : st.axes)
           fits &= contains(c.axes, a) || !depends_on_loop(nest(s), axis_at(a).symbol, l);
       if (reduces && c.kind == ComponentKind::fold)
@@ -131,7 +132,7 @@ std::optional<std::string> DefaultScheduler::vector_loop(StageId s, const std::v
         fits &= !depends_on(substitute(st.domain, nest(s).axis_values), l.symbol) &&
                 holes_of(nests_.cone, std::span(&st.domain, 1)).empty();
     }
-    if (st.monoid && reduces) fits = false;
+    if (st.monoid && reduces && !scans) fits = false;
     AxisUse use = use_along(nests_, s, l.symbol);
     // (A sum is finished and stored once, wherever, and adds many elements before.)
     const int strided = use.strided - (has_fold(st) && !reduces ? use.strided_after : 0);

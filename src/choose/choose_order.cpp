@@ -25,6 +25,9 @@ bool DefaultScheduler::choose_lanes(StageId s, const std::vector<std::string>& c
   if (!l.lanes) l.lanes = lanes_apart(s, common);
   if (!l.lanes && lines_at_once(s, common)) return false;
   if (!l.lanes) l.lanes = gathered_lanes(s, common, l.tile);
+  if (const std::string apart = l.lanes ? std::string() : strided_lanes(s);
+      !apart.empty() && !contains(common, apart) && ask(s, "strided_lanes", 1, {0, 1}))
+    l.lanes = apart;
   if (!l.lanes && cut) { // blocks too short for lanes: lanes across them
     const Schedule of_blocks = schedule_;
     Nests blocks = nests_;

@@ -150,10 +150,14 @@ void DefaultScheduler::epilogues() {
                                             [](auto& c) { return c.kind == ComponentKind::map && !c.after; });
     if (!is_map && (reader.monoid || reader.scan_axis)) continue;
     std::vector<std::string> sources;
+    bool costly = false;
+    visit_stage(reader, [&](const Formula& f) { costly |= transcendental(f); });
     visit_loads(reader, [&](const FormulaLoad& f) {
       if (value_at(f.value).role == ValueRole::input) return;
       const StageId w = nests_.writer(f.value);
-      if (!w || w == b || !has_fold(stage(w))) return;
+      // (Of a scan without lanes a long chain of operations is better computed for all its results.)
+      const bool scan = w && is_map && stage(w).scan_axis && (scans_in_lanes(stage(w)) || !costly);
+      if (!w || w == b || (!has_fold(stage(w)) && !scan)) return;
       for (auto& c : stage(w).components)
         if (c.out == f.value && (c.index != f.index || c.axes.size() != reader.axes.size())) return;
       if (std::ranges::find(sources, stage(w).name) == sources.end()) sources.push_back(stage(w).name);
@@ -178,7 +182,7 @@ void DefaultScheduler::keep_costly() {
   struct Use {
     std::string origin;
     std::set<StageId> stages;
-    bool costly = false;
+    bool costly = false, again = false; // again: for each element of an axis around the last one
   };
   std::vector<Use> uses; // in order of appearance
   for (const StageId s : nests_.cone.stages.ids())
@@ -188,9 +192,12 @@ void DefaultScheduler::keep_costly() {
       if (known == uses.end()) known = uses.insert(uses.end(), Use{f.origin, {}, false});
       known->stages.insert(s);
       known->costly |= transcendental(f);
+      known->again |= transcendental(f) && computed_again(s, f);
     });
   for (auto& use : uses) {
-    if (!use.costly || use.stages.size() < 2 || !decisions_.ask_whether(use.origin + ".kept", true)) continue;
+    if (!use.costly || (use.stages.size() < 2 && !use.again) ||
+        !decisions_.ask_whether(use.origin + ".kept", true))
+      continue;
     std::string value = nests_.free_name(use.origin + ".row");
     if (!try_add(DirectiveKind::materialize, {use.origin, value})) continue;
     StageId made = nests_.writer(nests_.cone.values.end_id() - 1);
@@ -283,6 +290,9 @@ std::vector<std::string> DefaultScheduler::common_loops() {
     }
   }
   while (!common.empty() && takes_lanes(common)) common.pop_back();
+  for (const StageId s : nests_.cone.stages.ids())
+    if (const auto lanes = std::ranges::find(common, strided_lanes(s)); lanes != common.end())
+      common.erase(lanes, common.end());
   if (common.empty()) return common;
   std::vector<int64_t> counts;
   for (size_t n = 0; n < common.size(); ++n) counts.push_back(int64_t(n));

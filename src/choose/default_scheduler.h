@@ -202,6 +202,7 @@ private:
   PanelTile panel_tile(const PanelProduct& p) const;
   bool copy_panels(StageId& s, const PanelProduct& p, int64_t columns, PanelLoops& l);
   bool transposed_panels(StageId s, const std::vector<std::string>& common);
+  bool computed_again(StageId s, const Formula& f) const;
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
   bool takes_lanes(const std::vector<std::string>& common) const;
@@ -224,6 +225,7 @@ private:
   void merge_neighbours(StageId s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(StageId s, const std::vector<std::string>& common);
   std::optional<std::string> lanes_apart(StageId s, const std::vector<std::string>& common);
+  std::string strided_lanes(StageId s) const;
   bool deinterleaved(StageId s, const std::vector<std::string>& common);
   bool uneven_blocks(StageId s, const std::vector<std::string>& common);
   bool lines_at_once(StageId s, const std::vector<std::string>& common);

@@ -293,6 +293,23 @@ void Emitter::store_memory(const Access& a, Value* value, Value* mask) {
     return;
   }
   Value* pointers;
+  const auto backwards = [&] {
+    for (size_t l = 1; l < a.pattern.size(); l++)
+      if (a.pattern[l] != a.pattern[0] - int64_t(l)) return false;
+    return a.pattern.size() > 1 && element->getPrimitiveSizeInBits() % 8 == 0;
+  };
+  if (a.kind == Access::Kind::pattern && backwards()) { // exchanged in registers, then one store
+    llvm::SmallVector<int, 64> turned(a.pattern.size());
+    for (size_t l = 0; l < turned.size(); l++) turned[l] = int(turned.size() - 1 - l);
+    const int64_t bytes = int64_t(element->getPrimitiveSizeInBits()) / 8;
+    Value* first = step(a.base, nullptr, a.pattern.back() * bytes);
+    value = shuffle(value, value, turned);
+    if (mask)
+      b_.CreateMaskedStore(value, first, Align(1), shuffle(mask, mask, turned));
+    else
+      b_.CreateAlignedStore(value, first, Align(1));
+    return;
+  }
   if (a.kind == Access::Kind::pattern) {
     std::vector<Constant*> at;
     for (int64_t o : a.pattern) at.push_back(i64(o));

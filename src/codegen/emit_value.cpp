@@ -1,5 +1,4 @@
-// codegen/emit_value.cpp -- values: constants, the rows of the op table, casts, reductions over
-// lanes.
+// codegen/emit_value.cpp -- values: constants, the rows of the op table, casts.
 #include "codegen/emitter.h"
 #include "ir/identity.h"
 #include "ir/scalar.h"
@@ -7,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <llvm/IR/PatternMatch.h>
-#include <numeric>
 
 namespace luminal::codegen {
 using llvm::Constant;
@@ -98,7 +96,14 @@ Value* Emitter::value(const kernel::ValueRef& v) {
         return cast(value(x.x), x.x->dtype, v->dtype);
       },
       [&](const kernel::Bitcast& x) { return bitcast(v->dtype, x); },
-      [&](const kernel::ReduceLanes& x) { return reduce(x.op, v->dtype, value(x.x)); });
+      [&](const kernel::ReduceLanes& x) {
+        switch (x.form) {
+        case kernel::LanesForm::reduced: return reduce(x.op, v->dtype, value(x.x));
+        case kernel::LanesForm::scanned: return scan_lanes(x.op, v->dtype, value(x.x));
+        case kernel::LanesForm::last: break;
+        }
+        return last_lane(value(x.x));
+      });
 }
 
 Value* Emitter::bitcast(DType to, const kernel::Bitcast& b) {
@@ -519,42 +524,6 @@ Value* Emitter::bitcast(Value* x, DType from, DType to) {
   Value* packed = pack(x, from);
   if (x->getType()->isVectorTy()) memory = with_lanes(memory);
   return unpack(b_.CreateBitCast(packed, memory), to);
-}
-
-// Lane l is combined with lane l + h for h = n/2, n/4, ..., 1. Dead lanes count as the identity of
-// the operation.
-Value* Emitter::reduce(Op op, DType type, Value* x) {
-  if (!lane_) return x;
-  if (!x->getType()->isVectorTy()) x = splat(x);
-  Value* live = tail_mask_ && if_mask_ ? b_.CreateAnd(tail_mask_, if_mask_)
-                : tail_mask_           ? tail_mask_
-                                       : if_mask_;
-  if (live) {
-    Value* identity = is_float(type) ? constant(type, identity_f64(op, type))
-                                     : int_constant(register_type(type), identity_i64(op, type));
-    x = b_.CreateSelect(live, x, splat(identity));
-  }
-  int64_t n = lanes_;
-  if ((n & (n - 1)) != 0) fail("reduce_lanes over a number of lanes that is not a power of two");
-  // Of the tree below LLVM 19 makes a dot product of bytes and leaves out the sum of its four lanes.
-  if (op == Op::add && !is_float(type) && bits(type) >= 8) return b_.CreateAddReduce(x);
-  // One look tells whether any lane is NaN. The tree of comparisons need not look at each step.
-  const bool ordered = is_float(type) && (op == Op::max || op == Op::min) && n > 1;
-  Value* nan = ordered ? b_.CreateOrReduce(math_.is_nan(x)) : nullptr;
-  const auto combine = [&](Value* a, Value* b) {
-    if (!ordered) return apply_row(op, type, {a, b});
-    return b_.CreateSelect(op == Op::max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b), a, b);
-  };
-  // Narrow halves, as hardware registers are narrow: the tree is the same.
-  for (int64_t half = n / 2; half; half /= 2) {
-    llvm::SmallVector<int, 64> low(static_cast<size_t>(half)), high(static_cast<size_t>(half));
-    std::iota(low.begin(), low.end(), 0);
-    std::iota(high.begin(), high.end(), static_cast<int>(half));
-    Value *a = shuffle(x, x, low), *b = shuffle(x, x, high);
-    x = combine(a, b);
-  }
-  if (x->getType()->isVectorTy()) x = b_.CreateExtractElement(x, uint64_t(0));
-  return nan ? b_.CreateSelect(nan, math_.real(x, NAN), x) : x;
 }
 
 } // namespace luminal::codegen

@@ -207,6 +207,11 @@ private:
   LV* saturated(LV* x, llvm::Type* t, bool with_sign);
   LV* bitcast(LV* x, DType from, DType to);
   LV* reduce(Op op, DType type, LV* x);
+  LV* scan_lanes(Op op, DType type, LV* x);
+  LV* last_lane(LV* x);
+  LV* live_lanes(); // a mask; null: all
+  LV* identity_lanes(Op op, DType type);
+  LV* live_or_identity(Op op, DType type, LV* x);
   LV* constant(DType type, double x);
   LV* unpack(LV* memory, DType type); // as it lies in memory -> as it is held in registers
   LV* pack(LV* x, DType type);

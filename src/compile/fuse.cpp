@@ -358,8 +358,22 @@ private:
     if (node.kind != NodeKind::map || found == demands_.end()) return false;
     if (found->second.size() > most_readers || kernels_of_.at(id).size() != 1) return false;
     return std::ranges::all_of(found->second, [&](const Demand& demand) {
-      return once_a_row(demand, node.type().shape) || along_rows(demand, node.type());
+      return once_a_row(demand, node.type().shape) || along_rows(demand, node.type()) ||
+             once_a_column(id, demand);
     });
+  }
+
+  /// As the logarithm of the sum of each column is, by the map that subtracts it from all elements of the
+  /// column: a fold's result that moves with the last axis of its reader, and not with another one.
+  bool once_a_column(NodeId id, const Demand& demand) const {
+    const Shape& shape = f_[id].type().shape;
+    const bool statistic = std::ranges::any_of(f_[id].inputs, [&](NodeId in) {
+      const auto* fold =
+          f_[in].kind == NodeKind::get ? std::get_if<FoldAttr>(&f_[f_[in].inputs[0]].attr) : nullptr;
+      return fold && fold->monoid.size() == 1 && reduces_columns(*fold);
+    });
+    return statistic && demand.at_root && plain(demand.index) && !shape.empty() &&
+           std::ranges::find(demand.index, demand.innermost) != demand.index.end();
   }
 
   /// As the mean of each row is, by the stage that sums the squares of differences from it.
@@ -376,7 +390,8 @@ private:
     const Node& stage = f_[demand.stage];
     if (stage.kind != NodeKind::fold) return false;
     const auto& fold = std::get<FoldAttr>(stage.attr);
-    return fold.space.size() == shape.size() && fold.reduced == std::vector<int>{int(shape.size()) - 1};
+    return fold.space.size() == shape.size() &&
+           (fold.reduced == std::vector<int>{int(shape.size()) - 1} || reduces_columns(fold));
   }
 
   /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows

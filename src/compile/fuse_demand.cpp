@@ -167,6 +167,14 @@ double share_of(Expr predicate, const Demand& demand) {
   return share < least ? 1 : share;
 }
 
+bool reduces_columns(const FoldAttr& fold) {
+  constexpr double fewest_columns = 32, largest_slice = 64 << 10; // elements
+  if (fold.reduced.size() != 1 || fold.space.size() < 2 || fold.reduced[0] + 1 == int(fold.space.size()))
+    return false;
+  const double columns = largest(fold.space.back());
+  return columns >= fewest_columns && columns * largest(fold.space[size_t(fold.reduced[0])]) <= largest_slice;
+}
+
 bool goes_in_tiles(const FoldAttr& fold) {
   if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
   size_t most = 0, least = SIZE_MAX;

@@ -11,6 +11,9 @@ double count(const Shape& shape);
 double bytes(const TensorType& type);
 
 bool is_stage(const Node& node);
+/// A fold over one axis, which is not the last one; neighbouring columns are enough for lanes, and a cache of
+/// one core holds them.
+bool reduces_columns(const FoldAttr& fold);
 /// Costs nothing where it is read: an index, a conversion, a number.
 bool is_free(const Node& node);
 /// Axes (i0, i1, ...) and holes (h0, ...) of index maps, as against dimension symbols.

@@ -208,8 +208,9 @@ std::optional<NodeId> base_of(const FunctionPlan& plan, const Section& section, 
     const auto state = updated_state(f, action, root, rebindings);
     return state && given.contains(*state) ? state : std::nullopt;
   }
+  if (!updates_base(*action.cone)) return {};
   const NodeId base = storage_of(plan, f[root].inputs[0]);
-  if (f[base].kind == NodeKind::constant || !updates_base(*action.cone)) return {};
+  if (f[base].kind == NodeKind::constant) return {};
   if (given.contains(base) && !is_bound(rebindings, f, base, root)) return {};
   return base;
 }

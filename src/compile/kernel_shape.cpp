@@ -69,9 +69,12 @@ Result<ConeMemo::Known> ConeMemo::cone(const Function& function, std::span<const
     }
     return Known{found->second, std::move(cone)};
   }
-  auto cone = kernel::build_cone(function, roots, stored, {.name = name, .in_place = true});
-  if (!cone &&
-      function[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the base is copied
+  // A scatter copies its base where it reads that, or where it is not stored: one value everywhere.
+  const bool scatters = function[roots[0]].kind == NodeKind::scatter;
+  const NodeId base = scatters ? function[roots[0]].inputs[0] : NodeId();
+  const bool fills = scatters && !stored.contains(base) && is_fill(function, base);
+  auto cone = kernel::build_cone(function, roots, stored, {.name = name, .in_place = !fills});
+  if (!cone && scatters)
     cone = kernel::build_cone(function, roots, stored, {.name = name, .in_place = false});
   if (!cone) return cone.failure();
   const ShapeId number = entries_.add({std::move(shape.nodes), *cone});

@@ -16,6 +16,7 @@ static constexpr FunctionPass of_functions[] = {
     {"tuples",    "tuples of folds over different axes become folds of their own",      split_all_tuples},
     {"images",    "sums over windows larger than their images are sums over the images", exchange_windows},
     {"seams",     "folds over joined values become folds of their parts",               part_folds},
+    {"scatters",  "sums of scatters are scatters, one into the result of the other",    chain_scatters},
     {"rules",     "of the equal programs of each region the one that takes least",      search_regions},
     {"load",      "what depends on weights alone is computed once, at load",            split_load},
     {"fuse",      "which values of a step are stored, and which one kernel computes",   partition_step},

@@ -164,12 +164,12 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
   }
   for (NodeId root : action.roots) {
     if (f[root].kind == NodeKind::scatter) {
-      SlotId base = slots.at(f[root].inputs[0]);
+      const NodeId base = f[root].inputs[0];
       if (action.in_place.contains(root))
-        slots[root] = base;
+        slots[root] = slots.at(base);
       else {
         slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());
-        if (updates_base(*action.cone)) steps.push_back(runtime::Copy{slots[root], base});
+        if (updates_base(*action.cone)) steps.push_back(runtime::Copy{slots[root], slots.at(base)});
       }
     } else if (const auto state = action.in_place.find(root); state != action.in_place.end())
       slots[root] = slots.at(state->second);

@@ -268,6 +268,12 @@ std::set<NodeId> values_in_memory(const Region& region, const Partition& partiti
   return values;
 }
 
+bool is_fill(const Function& f, NodeId id) {
+  const auto* view = std::get_if<ViewAttr>(&f[id].attr);
+  return view && view->holes.empty() && view->predicate.is_constant(1) &&
+         f[f[id].inputs[0]].kind == NodeKind::constant && f[f[id].inputs[0]].type().shape.empty();
+}
+
 std::vector<Requirement> required_values(const Region& region) {
   const Function& f = *region.function;
   std::map<NodeId, std::string_view> required;
@@ -282,7 +288,7 @@ std::vector<Requirement> required_values(const Region& region) {
     if (changes_width(f, node)) require(below_views(f, node.inputs[0]), "read as a type of another width");
     if (node.kind == NodeKind::scatter) {
       require(id, "a scatter");
-      require(node.inputs[0], "what a scatter updates");
+      if (!is_fill(f, node.inputs[0])) require(node.inputs[0], "what a scatter updates");
     }
     for (const Hole& hole : holes_of(node.attr))
       if (hole.policy == OutOfRange::error)

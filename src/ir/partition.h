@@ -50,6 +50,10 @@ using Requirement = std::pair<NodeId, std::string_view>;
 /// what is read as a wider or narrower type.
 std::vector<Requirement> required_values(const Region& region);
 
+/// One number everywhere: a view of a scalar constant. A scatter whose base it is writes it first, and
+/// updates that.
+bool is_fill(const Function& f, NodeId id);
+
 /// All mistakes, in order; empty when the partition is legal: its values exist, are needed and not
 /// there already, each in one kernel; what must be stored is; a scatter has a kernel of its own;
 /// no kernel reads from memory what it stores itself; and kernels and steps form no cycle.

@@ -19,7 +19,9 @@
 //   elements at dead lanes lie inside the buffer and their content is unspecified after a store: code may
 //   store whole vectors. What does not depend on the lane (scalar loads, scalar stores) is done once, mask or
 //   no mask. reduce_lanes combines lane l with lane l + h for h = n/2, n/4, ..., 1 (n: steps of the vector
-//   loop; dead lanes count as the identity of the op).
+//   loop; dead lanes count as the identity of the op). scan_lanes gives lane l what the lanes 0..l make, in
+//   steps h = 1, 2, ..., n/2, each of which combines lane l - h with lane l; last_lane is the value of the
+//   last live lane, 0 where none lives.
 //   A condition that differs between lanes runs both bodies, each with the lanes that take it, and not at all
 //   where none does.
 // - Workers. Iterations of a parallel loop go to any worker, each to exactly one: two iterations, and a
@@ -124,10 +126,17 @@ struct Cast {
 struct Bitcast {
   ValueRef x;
 };
-/// add, max, min or mul over the lanes of the open vector loop.
+/// What the lanes of the open vector loop make together.
+enum class LanesForm : uint8_t {
+  reduced, ///< one value of all of them
+  scanned, ///< for each lane that of the lanes up to it
+  last     ///< the value of the last one
+};
+/// add, max, min or mul over the lanes of the open vector loop; `last` has no operation.
 struct ReduceLanes {
   Op op;
   ValueRef x;
+  LanesForm form = LanesForm::reduced;
 };
 
 struct Value {
@@ -336,6 +345,8 @@ ValueRef apply(std::string user_op, std::vector<ValueRef> args); ///< a register
 ValueRef cast(DType to, ValueRef x);
 ValueRef bitcast(DType to, ValueRef x);
 ValueRef reduce_lanes(Op op, ValueRef x);
+ValueRef scan_lanes(Op op, ValueRef x);
+ValueRef last_lane(ValueRef x);
 ValueRef let_value(DType dtype, LetId let);
 StmtRef loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body);
 StmtRef parallel_loop(Expr variable, Expr begin, Expr end, Body body, int level = 0);

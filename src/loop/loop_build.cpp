@@ -61,7 +61,7 @@ uint64_t hash_of(const ValueRef& value, std::map<const Value*, uint64_t>& known)
       [&](const Load& v) { h.add(v.buffer.number()).add(v.offset.hash()).add(v.guard.hash()); },
       [&](const Index& v) { h.add(v.value.hash()); }, [&](const Let& v) { h.add(v.number.number()); },
       [&](const Apply& v) { h.add(v.op); }, [&](const ApplyUser& v) { h.add(v.name); }, [](const Cast&) {},
-      [](const Bitcast&) {}, [&](const ReduceLanes& v) { h.add(v.op); });
+      [](const Bitcast&) {}, [&](const ReduceLanes& v) { h.add(v.op).add(v.form); });
   const std::span<const ValueRef> args = args_of(*value);
   h.add(args.size());
   for (const ValueRef& arg : args) h.add(hash_of(arg, known));
@@ -202,6 +202,16 @@ ValueRef bitcast(DType to, ValueRef x) {
 ValueRef reduce_lanes(Op op, ValueRef x) {
   const DType dtype = x->dtype;
   return new_value(dtype, ReduceLanes{op, std::move(x)});
+}
+
+ValueRef scan_lanes(Op op, ValueRef x) {
+  const DType dtype = x->dtype;
+  return new_value(dtype, ReduceLanes{op, std::move(x), LanesForm::scanned});
+}
+
+ValueRef last_lane(ValueRef x) {
+  const DType dtype = x->dtype;
+  return new_value(dtype, ReduceLanes{Op::add, std::move(x), LanesForm::last});
 }
 
 ValueRef let_value(DType dtype, LetId let) { return new_value(dtype, Let{let}); }
@@ -387,7 +397,7 @@ bool same_head(const Apply& a, const Apply& b) { return a.op == b.op; }
 bool same_head(const ApplyUser& a, const ApplyUser& b) { return a.name == b.name; }
 bool same_head(const Cast&, const Cast&) { return true; }
 bool same_head(const Bitcast&, const Bitcast&) { return true; }
-bool same_head(const ReduceLanes& a, const ReduceLanes& b) { return a.op == b.op; }
+bool same_head(const ReduceLanes& a, const ReduceLanes& b) { return a.op == b.op && a.form == b.form; }
 } // namespace
 
 bool same(const Value& a, const Value& b) {

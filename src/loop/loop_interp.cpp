@@ -563,6 +563,8 @@ LoopCounts Machine::count() const {
     for (const ValueStep& s : i.steps) {
       const int64_t lanes = times * (s.on_lane ? i.lanes : 1);
       if (s.kind == StepKind::cast) c.casts += lanes;
+      if (s.kind == StepKind::scan_lanes)
+        c.ops[{s.op, s.from}] += times * std::bit_width(uint64_t(i.lanes - 1)) * i.lanes;
       if (s.kind == StepKind::reduce_lanes) c.ops[{s.op, s.from}] += times * (i.lanes - 1);
       if (s.kind != StepKind::op) continue;
       if (s.unit) {

@@ -177,6 +177,7 @@ ValueRef LineParser::primary() {
   const std::string word(r_.expect_identifier());
   if (second == "<") return typed(word, at);
   if (second != "(") r_.fail_at(at, fmt::format("expected a value, found '{}'", word));
+  if (word == "last_lane") return last_lane(argument());
   if (const auto type = parse_dtype(word)) return typed_constant(*type);
   if (const auto op = parse_op(word)) {
     std::vector<ValueRef> args = arguments();
@@ -228,16 +229,17 @@ ValueRef LineParser::typed(const std::string& word, const Token& at) {
     ValueRef of = argument();
     return built(at, [&] { return bitcast(type, of); });
   }
-  if (word == "reduce_lanes") {
+  if (word == "reduce_lanes" || word == "scan_lanes") {
     r_.expect("<");
     const Token name = r_.peek();
     const auto op = parse_op(r_.expect_identifier("an operation"));
     if (!op) r_.fail_at(name, fmt::format("there is no operation '{}'", name.text));
     r_.expect(">");
-    return reduce_lanes(*op, argument());
+    return word == "scan_lanes" ? scan_lanes(*op, argument()) : reduce_lanes(*op, argument());
   }
-  r_.fail_at(at,
-             fmt::format("expected load, index, cast, bitcast or reduce_lanes before '<', found '{}'", word));
+  r_.fail_at(at, fmt::format(
+                     "expected load, index, cast, bitcast, reduce_lanes or scan_lanes before '<', found '{}'",
+                     word));
 }
 
 } // namespace luminal::kernel::loop_detail

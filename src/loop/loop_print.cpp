@@ -103,7 +103,11 @@ public:
           arguments({&v.x, 1});
         },
         [&](const ReduceLanes& v) {
-          out += fmt::format("reduce_lanes<{}>", luminal::to_string(v.op));
+          if (v.form == LanesForm::last)
+            out += "last_lane";
+          else
+            out += fmt::format("{}_lanes<{}>", v.form == LanesForm::reduced ? "reduce" : "scan",
+                               luminal::to_string(v.op));
           arguments({&v.x, 1});
         });
   }

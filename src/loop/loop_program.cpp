@@ -162,7 +162,9 @@ private:
         [&](const Cast&) { step.kind = StepKind::cast; },
         [&](const Bitcast&) { step.kind = StepKind::bitcast; },
         [&](const ReduceLanes& x) {
-          step.kind = StepKind::reduce_lanes;
+          step.kind = x.form == LanesForm::reduced   ? StepKind::reduce_lanes
+                      : x.form == LanesForm::scanned ? StepKind::scan_lanes
+                                                     : StepKind::last_lane;
           step.op = x.op;
         });
     const Key key{step.kind,   v.dtype,     step.op,    std::bit_cast<uint64_t>(step.constant),
@@ -188,7 +190,9 @@ private:
       }
       break;
     case StepKind::let: step.on_lane = p_.let_on_lane[step.let]; break;
-    case StepKind::reduce_lanes: step.on_lane = false; break;
+    case StepKind::reduce_lanes:
+    case StepKind::last_lane: step.on_lane = false; break;
+    case StepKind::scan_lanes: step.on_lane = true; break;
     default: break;
     }
     into.steps.push_back(std::move(step));
@@ -205,7 +209,8 @@ private:
         std::pair<int, int> chosen{by.chosen_by, by.choice};
         if (by.kind == StepKind::op && !by.user && !by.unit && by.op == Op::select && a > 0)
           chosen = {int(user), a};
-        if (by.kind == StepKind::reduce_lanes ||
+        if (by.kind == StepKind::reduce_lanes || by.kind == StepKind::scan_lanes ||
+            by.kind == StepKind::last_lane ||
             (used[by.args[a]] && chosen != std::pair(step.chosen_by, step.choice)))
           chosen = {-1, 0};
         used[by.args[a]] = true;

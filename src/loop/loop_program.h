@@ -45,7 +45,18 @@ struct LaneIndex {
 };
 
 /// One step of a value. Results are cells: one, or one for each lane.
-enum class StepKind : uint8_t { constant, load, index, op, cast, bitcast, reduce_lanes, let };
+enum class StepKind : uint8_t {
+  constant,
+  load,
+  index,
+  op,
+  cast,
+  bitcast,
+  reduce_lanes,
+  scan_lanes,
+  last_lane,
+  let
+};
 struct ValueStep {
   StepKind kind = StepKind::constant;
   bool on_lane = false;

@@ -439,7 +439,9 @@ void Machine::run_step(Worker& w, const Instruction& i, const ValueStep& step, i
       out[l] = load_cell(step.dtype, bytes, 0);
     }
     return;
-  case StepKind::reduce_lanes: return reduce(w, step, args[0], out, i.lanes);
+  case StepKind::reduce_lanes:
+  case StepKind::scan_lanes:
+  case StepKind::last_lane: return reduce(w, step, args[0], out, i.lanes);
   case StepKind::op: return run_op(step, out, args, strides, lanes);
   }
 }
@@ -486,8 +488,15 @@ void Machine::run_op(const ValueStep& step, Cell* out, const Cell* const* args, 
   }
 }
 
-/// Lane l with lane l + h, for h = lanes/2 down to 1; dead lanes are the identity of the op.
+/// Lane l with lane l + h, for h = lanes/2 down to 1; of a scan lane l with lane l - h, for h = 1, 2, ... .
+/// Dead lanes are the identity of the op.
 void Machine::reduce(const Worker& w, const ValueStep& step, const Cell* in, Cell* out, int64_t lanes) const {
+  if (step.kind == StepKind::last_lane) {
+    out[0] = Cell{};
+    for (int64_t l = 0; l < lanes; ++l)
+      if (w.alive(l)) out[0] = in[l];
+    return;
+  }
   std::vector<Cell> tree(in, in + lanes);
   for (int64_t l = 0; l < lanes; ++l) {
     if (w.alive(l)) continue;
@@ -501,6 +510,15 @@ void Machine::reduce(const Worker& w, const ValueStep& step, const Cell* in, Cel
     const int strides[3] = {1, 1, 0};
     run_op(step, a, args, strides, count);
   };
+  if (step.kind == StepKind::scan_lanes) {
+    for (int64_t h = 1; h < lanes; h *= 2) {
+      std::vector<Cell> next(tree.begin(), tree.begin() + (lanes - h));
+      combine(next.data(), tree.data() + h, lanes - h);
+      std::ranges::copy(next, tree.begin() + h);
+    }
+    std::ranges::copy(tree, out);
+    return;
+  }
   for (int64_t half = lanes / 2; half; half /= 2) combine(tree.data(), tree.data() + half, half);
   out[0] = tree[0];
 }

@@ -31,7 +31,7 @@ bool KernelVerifier::on_lane(const Value& v) const {
   if (const auto* load = v.as<Load>()) return on_lane(load->offset) || on_lane(load->guard);
   if (const auto* index = v.as<Index>()) return on_lane(index->value);
   if (const auto* let = v.as<Let>()) return lane_lets_.contains(let->number);
-  if (v.is<ReduceLanes>()) return false;
+  if (const auto* lanes = v.as<ReduceLanes>()) return lanes->form == LanesForm::scanned;
   const auto known = on_lane_.find(&v);
   if (known != on_lane_.end()) return known->second;
   return on_lane_[&v] = std::ranges::any_of(args_of(v), [&](const ValueRef& a) { return a && on_lane(*a); });
@@ -108,7 +108,7 @@ void KernelVerifier::let(const Value& v, const Let& let) {
 void KernelVerifier::reduce_lanes(const Value& v, const ReduceLanes& r) {
   const std::string text = kernel::to_string(k_, v);
   if (!vector_) return complain(fmt::format("{}: stands outside a vector loop", text));
-  if (r.op != Op::add && r.op != Op::mul && r.op != Op::max && r.op != Op::min)
+  if (r.form != LanesForm::last && r.op != Op::add && r.op != Op::mul && r.op != Op::max && r.op != Op::min)
     complain(fmt::format("{}: lanes are combined by add, mul, max or min", text));
   const Expr lanes = vector_->end - vector_->begin;
   if (lanes.is_constant() && !std::has_single_bit(uint64_t(lanes.value())))

@@ -185,7 +185,9 @@ void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
   for (size_t i = 1; i < (list ? d.words.size() : 2); i++)
     each_loop(nests, d.words[0], d.words[i], [&](StageId s, size_t l) {
       StageLoop& loop = nests.stages[s].loops[l];
-      if (kind == LoopKind::parallel || kind == LoopKind::vector)
+      // (Lanes of a scan combine their results in order.)
+      const bool in_lanes = kind == LoopKind::vector && scans_in_lanes(nests.cone.stages[s]);
+      if (kind == LoopKind::parallel || (kind == LoopKind::vector && !in_lanes))
         check_ordered(nests, s, loop, word_for(kind));
       loop.kind = kind;
       if (kind == LoopKind::unrolled || kind == LoopKind::vector) check_written_out(loop);
@@ -379,6 +381,14 @@ StageLoop* StageNest::find(std::string_view name) {
 bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop) {
   auto value = nest.axis_values.find(axis_symbol);
   return value != nest.axis_values.end() && loop.symbol.is_symbol() && depends_on(value->second, loop.symbol);
+}
+
+bool scans_in_lanes(const Stage& stage) {
+  if (!stage.scan_axis || stage.scan_exclusive || !stage.monoid || stage.monoid->size() != 1) return false;
+  const Component& part = stage.components[0];
+  const bool combines = part.op == Op::add || part.op == Op::mul || part.op == Op::max || part.op == Op::min;
+  return combines && bits(part.dtype) >= 8 && part.dtype != DType::boolean && stage.domain.is_constant(1) &&
+         contains(part.axes, stage.scan_axis) && stage.monoid->components()[0].transform.is_leaf(0);
 }
 
 bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop) {

@@ -77,7 +77,7 @@ const StageLoop* StageLowering::find_lane() {
 void StageLowering::check_lane(const StageLoop* lane) const {
   if (!lane) return;
   if (across_) {
-    if (s_.monoid)
+    if (s_.monoid && !scans_in_lanes(s_))
       refuse("stage {}: lanes of loop {} hold states of a tuple, which cannot be combined; cascade it first",
              s_.name, lane->name);
     for (auto& c : s_.components)
@@ -95,7 +95,7 @@ void StageLowering::check_lane(const StageLoop* lane) const {
 void StageLowering::check_scan(const StageLoop* lane) const {
   if (!s_.scan_axis) return;
   const StageNest& nest = l_.n_.stages[stage_];
-  if (lane)
+  if (lane && !across_)
     for (auto& c : s_.components)
       for (AxisId a : s_.axes)
         if (!contains(c.axes, a) && depends_on_loop(nest, l_.n_.cone.axes[a].symbol, *lane))
@@ -136,7 +136,7 @@ int64_t StageLowering::place_accumulators() {
   int64_t size = 1;
   for (size_t i = rest_.size(); i-- > cut_;) {
     const StageLoop& l = nest.loops[rest_[i]];
-    if (l.kind != LoopKind::vector || !l.symbol.is_symbol()) continue;
+    if (l.kind != LoopKind::vector || !l.symbol.is_symbol() || !indexes_accumulator(l)) continue;
     strides_[rest_[i]] = 1;
     size = l.extent.value();
   }
@@ -213,7 +213,7 @@ void StageLowering::check_blocks() {
 }
 
 bool StageLowering::indexes_accumulator(const StageLoop& loop) const {
-  if (loop.kind == LoopKind::vector) return true;
+  if (loop.kind == LoopKind::vector) return !(across_ && s_.scan_axis); // a scan goes on from one state
   return loop.kind == LoopKind::unrolled && (partial_ || !folds_ || !reduces(loop));
 }
 

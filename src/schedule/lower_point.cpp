@@ -22,15 +22,6 @@ bool starts_at_zero(const Formula& f) {
   return dot && find_lane_unit(dot->name) && (is_constant(dot->args[0], 0) || starts_at_zero(*dot->args[0]));
 }
 
-bool reads_component(const FormulaRef& formula, int number) {
-  bool reads = false;
-  visit(formula, [&](const Formula& f) {
-    const auto* part = f.as<FormulaComponent>();
-    reads |= part && part->number == number;
-  });
-  return reads;
-}
-
 /// Is something of what the guard bounds divided?
 bool divides(Expr e, const Guard& guard) {
   if (e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod)
@@ -275,7 +266,7 @@ Body StageLowering::point(State& state) {
   Body body;
   Values values{&body, &state, state.made, {}, std::vector<ValueRef>(s_.components.size())};
   for (auto& c : s_.components)
-    if (!c.after) count_uses(values, c.body);
+    if (!c.after || s_.scan_axis) count_uses(values, c.body);
   Expr domain = condition_at(state, s_.domain);
   for (size_t g = 0; g < state.held.size(); g++) // ends of axes that no loop sees to
     if (!state.held[g])
@@ -292,6 +283,10 @@ Body StageLowering::point(State& state) {
     std::vector<ValueRef> before, element;
     for (size_t c = 0; c < n; c++) before.push_back(named(values, accumulator(state, c)));
     for (size_t c = 0; c < n; c++) element.push_back(named(values, value_of(values, s_.components[c].body)));
+    // Lanes along the scan: what was before them, and what they make of each other.
+    if (across_ && !domain.is_constant(1))
+      refuse("stage {}: its domain varies along the vector loop {}", s_.name, state.lane.name());
+    if (across_) element[0] = named(values, scan_lanes(s_.components[0].op, element[0]));
     auto next = combine_states(values, before, element);
     for (size_t c = 0; c < n; c++) {
       const Component& part = s_.components[c];
@@ -301,8 +296,11 @@ Body StageLowering::point(State& state) {
         const Expr first = first_of_others(state, part);
         body.push_back(first.is_constant(1) ? prefix : if_then(first, {prefix}));
       }
-      body.push_back(store(registers_[c], accumulator_offset(state), kept(next[c], before[c])));
+      const ValueRef state_after = across_ ? last_lane(next[c]) : kept(next[c], before[c]);
+      body.push_back(store(registers_[c], accumulator_offset(state), state_after));
+      if (part.kind == ComponentKind::scan) values.components[c] = s_.scan_exclusive ? before[c] : next[c];
     }
+    if (s_.scan_axis) epilogue(values, state);
   }
   // A result may lie in the place of what another one reads: several are made before one is stored.
   Body stores;
@@ -348,88 +346,6 @@ Body StageLowering::point(State& state) {
       !folds_ && std::ranges::all_of(s_.components, [](auto& c) { return c.kind == ComponentKind::map; });
   if (domain.is_constant(1) || by_lane || maps_only) return body;
   return {if_then(domain, std::move(body))};
-}
-
-Body StageLowering::results(State& state) {
-  Body body;
-  Values values{&body, &state, {}, {}, std::vector<ValueRef>(s_.components.size())};
-  for (auto& c : s_.components) {
-    if (c.after) count_uses(values, c.body);
-    if (c.init) count_uses(values, c.init);
-  }
-  const bool after = std::ranges::any_of(s_.components, &Component::after);
-  bool combined = partial_ || across_ || (anew_ && !carried_.empty());
-  Expr first = 1, last = 1;
-  for (auto& [symbol, range] : carried_) {
-    first = logical_and(first, eq(symbol, range.first));
-    last = logical_and(last, eq(symbol, range.second - 1));
-  }
-  for (size_t i = 0; i < s_.components.size(); i++) {
-    const Component& c = s_.components[i];
-    if (!registers_[i] || c.kind == ComponentKind::scan) continue; // points of a scan store their own
-    ValueRef v;
-    if (partial_) {
-      // All places of the unrolled reduction loops, in pairs.
-      std::vector<int64_t> trips, at;
-      for (size_t p = cut_; p < rest_.size(); p++) {
-        const StageLoop& l = l_.n_.stages[stage_].loops[rest_[p]];
-        if (strides_[rest_[p]] != 0 && l.kind == LoopKind::unrolled && reduces(l))
-          trips.push_back(l.extent.value());
-      }
-      at.assign(trips.size(), 0);
-      std::vector<ValueRef> parts;
-      for (bool more = true; more;) {
-        parts.push_back(load(l_.kernel_, registers_[i], accumulator_offset(state, &at)));
-        more = false;
-        for (size_t d = trips.size(); d-- > 0 && !more;) {
-          more = ++at[d] < trips[d];
-          if (!more) at[d] = 0;
-        }
-      }
-      while (parts.size() > 1) {
-        std::vector<ValueRef> next;
-        for (size_t p = 0; p + 1 < parts.size(); p += 2)
-          next.push_back(apply(c.op, {parts[p], parts[p + 1]}));
-        if (parts.size() % 2) next.push_back(parts.back());
-        parts = std::move(next);
-      }
-      v = parts[0];
-    } else {
-      v = accumulator(state, i);
-    }
-    if (across_) v = reduce_lanes(c.op, v);
-    if (combined && c.init && carried_.empty()) v = apply(c.op, {value_of(values, c.init), v});
-    BufferId buffer = c.out ? l_.places_[c.out].buffer : BufferId();
-    if (combined && !carried_.empty()) {
-      Expr offset = offset_of(state, c.out, c.index);
-      v = named(values, v);
-      ValueRef begin = c.init ? apply(c.op, {value_of(values, c.init), v}) : v;
-      body.push_back(if_then(first, {store(buffer, offset, begin)},
-                             {store(buffer, offset, apply(c.op, {load(l_.kernel_, buffer, offset), v}))}));
-      values.components[i] = load(l_.kernel_, buffer, offset);
-      continue;
-    }
-    if (after) v = named(values, v);
-    values.components[i] = v;
-    if (c.out) body.push_back(store(buffer, offset_of(state, c.out, c.index), v));
-  }
-  if (!after) return body;
-  Body epilogue;
-  values.body = &epilogue;
-  for (size_t i = 0; i < s_.components.size(); i++) {
-    const Component& c = s_.components[i];
-    if (!c.after) continue;
-    ValueRef v = value_of(values, c.body);
-    for (size_t j = i + 1; j < s_.components.size(); j++)
-      if (reads_component(s_.components[j].body, int(i))) v = named(values, v);
-    values.components[i] = v;
-    if (c.out) epilogue.push_back(store(l_.places_[c.out].buffer, offset_of(state, c.out, c.index), v));
-  }
-  if (carried_.empty())
-    append(body, std::move(epilogue));
-  else
-    body.push_back(if_then(last, std::move(epilogue)));
-  return body;
 }
 
 } // namespace luminal::kernel

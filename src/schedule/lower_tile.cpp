@@ -321,7 +321,7 @@ Body StageLowering::each_accumulator(const State& state,
 }
 
 Body StageLowering::start(const State& state) {
-  bool combined = partial_ || across_ || (anew_ && !carried_.empty());
+  bool combined = partial_ || (across_ && !s_.scan_axis) || (anew_ && !carried_.empty());
   bool init = std::ranges::any_of(s_.components, [](auto& c) { return c.init != nullptr; });
   if (combined || (!init && carried_.empty())) return identities(state);
   State kept = state;
@@ -409,7 +409,7 @@ Body StageLowering::in_blocks(const State& state, const StageLoop& loop, Expr fr
 Body StageLowering::reduction(const State& state) {
   body_phase_ = true;
   Body body = nest_of(
-      cut_, state, [](const StageLoop&) { return true; }, exprs_of(true, false),
+      cut_, state, [](const StageLoop&) { return true; }, exprs_of(true, bool(s_.scan_axis)),
       [&](State& in) { return point(in); });
   body_phase_ = false;
   return body;

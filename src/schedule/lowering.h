@@ -181,6 +181,9 @@ private:
   std::map<ValueId, std::set<size_t>> lane_dims_; // dimensions of values that are read by lane
 };
 
+/// Is the component of this number an operand of the formula, or of one inside of it?
+bool reads_component(const FormulaRef& formula, int number);
+
 /// One stage inside the loops that are open: outer loops, then a tile whose accumulators live in
 /// registers.
 class StageLowering {
@@ -330,6 +333,7 @@ private:
   Expr first_of_others(const State& state, const Component& part) const;
   Body point(State& state);   // innermost, in the reduction
   Body results(State& state); // innermost, when the folds are finished
+  void epilogue(Values& values, const State& state);
   void count_uses(Values& values, const FormulaRef& formula);
   ValueRef value_of(Values& values, const FormulaRef& formula);
   ValueRef loaded(const State& state, const FormulaLoad& f, DType dtype) const;

@@ -187,6 +187,10 @@ struct Groups {
 Groups groups_of(const Nests& nests);
 
 bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
+/// Is the stage a scan of one state that no transform moves, by an operation that lanes have: may its lanes
+/// lie along its axis?
+bool scans_in_lanes(const Stage& stage);
+
 /// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)?
 /// Refuses loops that mix both kinds.
 bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop);

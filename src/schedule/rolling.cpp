@@ -89,6 +89,7 @@ void rolling(Nests& nests, const std::string& name) {
   StageId s = nests.stage(name);
   Stage scan = nests.cone.stages[s];
   if (!scan.scan_axis) refuse("stage {} is not a scan", name);
+  if (std::ranges::any_of(scan.components, &Component::after)) refuse("stage {} keeps its own nest", name);
   const AxisId axis = scan.scan_axis;
   const ConeAxis along = nests.cone.axes[axis];
   for (const StageId i : nests.stages.ids()) {

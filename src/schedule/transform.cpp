@@ -325,7 +325,7 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
   share_reduced_axes(nests, first, second);
   for (auto* s : {&first, &second})
     for (auto& c : s->components)
-      if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update)
+      if ((c.kind == ComponentKind::scan && s == &second) || c.kind == ComponentKind::update)
         refuse("stage {} keeps its own nest", s->name);
   // Indices are read before the points of the joint stage: from memory, where nothing of it is yet.
   for (const HoleId h : holes_of(nests.cone, second))
@@ -348,16 +348,20 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
   }
   if (!up && !down) refuse("another stage stands between {} and {}", name, next);
 
-  bool folds = false;
-  for (auto& c : first.components) folds |= c.kind == ComponentKind::fold;
+  const auto finishes = [](const Component& c) {
+    return c.kind == ComponentKind::fold || c.kind == ComponentKind::scan;
+  };
+  const bool folds = std::ranges::any_of(first.components, finishes);
   bool maps = std::ranges::all_of(second.components,
                                   [](auto& c) { return c.kind == ComponentKind::map && !c.after; });
   int shift = int(first.components.size());
   bool epilogue = folds && maps;
   if (epilogue) {
     for (auto& c : first.components)
-      if (c.kind == ComponentKind::fold && sorted(c.axes) != sorted(second.axes)) epilogue = false;
+      if (finishes(c) && sorted(c.axes) != sorted(second.axes)) epilogue = false;
+    if (epilogue && first.scan_axis && !second.domain.is_constant(1)) epilogue = false;
   }
+  if (first.scan_axis && !epilogue) refuse("stage {} keeps its own nest", name);
   if (!epilogue && sorted(first.axes) != sorted(second.axes))
     refuse("stages {} and {} run over different axes", name, next);
   if (!epilogue) {

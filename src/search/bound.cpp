@@ -253,7 +253,7 @@ private:
         [&](const Index& x) { h.add(x.value.hash()); },
         [&](const kernel::Let& x) { h.add(x.number.number()); }, [&](const Apply& x) { h.add(int(x.op)); },
         [&](const ApplyUser& x) { h.add(x.name); }, [](const kernel::Cast&) {}, [](const kernel::Bitcast&) {},
-        [&](const kernel::ReduceLanes& x) { h.add(int(x.op)); });
+        [&](const kernel::ReduceLanes& x) { h.add(int(x.op)).add(int(x.form)); });
     for (const auto& arg : args_of(v)) h.add(hash(*arg));
     return hashes_[&v] = h.value64();
   }

@@ -298,5 +298,38 @@ TEST(Memory, NanInAnyLaneThatIsAliveReachesLargestAndLeast) {
     }
 }
 
+/// Whole vectors, the first lanes of one, and those that a condition leaves: also none.
+TEST(Memory, ScansOfLanes) {
+  for (const char* type : {"f32", "f64", "bf16", "i32", "u8", "i64"})
+    for (int lanes : {2, 8, 16, 64}) {
+      const std::string t = type, n = std::to_string(lanes);
+      std::string text = "kernel scans(x: " + t + "[" + n + "*2] in, y: " + t + "[8*" + n + "] out, z: " + t +
+                         "[2] out; m: 1.." + n + ", k: 0.." + n + ")\n  for c in 0..8*" + n +
+                         "\n    y[c] = " + t + "(0)\n";
+      const auto store = [&](const std::string& l, int at, const std::string& from) {
+        return "    y[" + l + " + " + std::to_string(at * lanes) + "] = scan_lanes<add>(x[" + from + "])\n" +
+               "    y[" + l + " + " + std::to_string((at + 1) * lanes) + "] = scan_lanes<max>(x[" + from +
+               "])\n";
+      };
+      text += "  vector a in 0.." + n + "\n" + store("a", 0, "a") + "    z[0] = last_lane(x[a])\n";
+      text += "  vector b in 0.." + n + " masked m\n" + store("b", 2, "b + " + n) + "    y[b + " +
+              std::to_string(4 * lanes) + "] = scan_lanes<min>(x[b])\n" +
+              "    z[1] = last_lane(scan_lanes<mul>(x[b]))\n";
+      text += "  vector d in 0.." + n + "\n    if d < k\n" + "      y[d + " + std::to_string(5 * lanes) +
+              "] = scan_lanes<add>(x[d])\n" + "      y[d + " + std::to_string(6 * lanes) +
+              "] = last_lane(x[d])\n";
+      for (const int some : {0, lanes / 2 + 1}) expect_equal(text, {{"m", lanes / 2 + 1}, {"k", some}});
+    }
+}
+
+/// Elements that lie backwards are exchanged in registers.
+TEST(Memory, StoresOfLanesThatLieBackwards) {
+  for (const char* type : {"f32", "f64", "bf16", "i8", "i64"})
+    for (const char* mask : {"", " masked m"})
+      expect_equal("kernel backwards(x: " + std::string(type) + "[16] in, y: " + type +
+                       "[40] inout; m: 1..16)\n  vector a in 0..16" + mask + "\n    y[30 - a] = x[a]\n",
+                   {{"m", 11}});
+}
+
 } // namespace
 } // namespace luminal

@@ -58,6 +58,20 @@ TEST(Fuse, TheMeanOfARowStaysInTheKernelThatWalksIt) {
   }
 }
 
+/// So do the maximum and the logarithm of the sum of each column, where there are enough columns for lanes.
+TEST(Fuse, StatisticsOfColumnsStayInTheKernelThatReadsThem) {
+  for (const int64_t width : {4, 64}) { // of few columns, what all their elements share is stored
+    FunctionBuilder b("f");
+    const Shape space{2, 21, 8, width};
+    const std::vector<Expr> column{axis_symbol(0, 2), axis_symbol(2, 8), axis_symbol(3, width)};
+    NodeId x = b.input("x", {DType::f32, space});
+    NodeId shifted = b.map(Op::sub, {x, b.view(b.reduce(Op::max, x, {1}), space, column)});
+    NodeId log = b.map(Op::log, {b.reduce(Op::add, b.map(Op::exp, {shifted}), {1})});
+    Function f = function_of(b, b.map(Op::sub, {shifted, b.view(log, space, column)}));
+    EXPECT_EQ(fuse_all(f).kernels.size(), width == 64 ? 1u : 3u);
+  }
+}
+
 TEST(Fuse, DequantisedWeightIsNeverStored) {
   FunctionBuilder b("f");
   NodeId x = b.input("x", {DType::f32, {8, 16}}), w = b.input("w", {DType::i8, {32, 16}}, Role::weight);

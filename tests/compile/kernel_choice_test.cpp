@@ -233,8 +233,8 @@ TEST(KernelChoice, ScratchHasALargestSize) {
   std::string text;
   for (const char* symbol : {"a", "b", "c", "d", "e"}) text += fmt::format("symbol {}: 2..4096\n", symbol);
   text += "fn @main(%x: f32[a, b, c, d, e]) {\n  %w = cast f64 %x\n"
-          "  %s = scan [i: a, j: b, k: c, l: d, m: e] along m { sum %w[i, j, k, l, m] }\n"
-          "  %g = get %s, 0\n  %y = cast f32 %g\n  return y = %y\n}\n";
+          "  %s = scan [i: a, j: b, k: c, l: d, m: e] along m exclusive { sum %w[i, j, k, l, m] }\n"
+          "  %g = get %s, 0\n  %p = exp2 %g\n  %y = cast f32 %p\n  return y = %y\n}\n";
   EXPECT_THAT(compile(parse_module(text), options_with(nullptr)).error(),
               HasSubstr("scratch of kernel k0 has no largest size: every dimension needs a range"));
 }

@@ -459,5 +459,56 @@ TEST(PassRules, SumsOfNarrowProductsLieAsResultsDo) {
   EXPECT_THAT(read("f32", "%a = abs %g %y = view %a" + view), as_it_was);
 }
 
+/// A maximum that is a component of another fold is read there, whichever comes first.
+TEST(PassRules, FoldsThatATupleComputesToo) {
+  const auto text = [](const std::string& body) {
+    return text_after(passes::defaults(),
+                      "fn @main(%x: f32[3, 7]) {\n  %i = iota i64 [b: 7] -> b\n  %n = neg %x\n" + body +
+                          "  return v = %v, w = %w, p = %p\n}");
+  };
+  const std::string tuple = "  %t = fold [a: 3, b: 7] over [b] { max %x[a, b]; "
+                            "min(select(old0 == new0, self, inf)) %i[b] }\n"
+                            "  %w = get %t, 0\n  %p = get %t, 1\n";
+  const auto one = [](const char* of) {
+    return fmt::format("  %m = fold [a: 3, b: 7] over [b] {{ max %{}[a, b] }}\n  %v = get %m, 0\n", of);
+  };
+  EXPECT_THAT(text(one("x") + tuple), Not(HasSubstr("{ max")));
+  EXPECT_THAT(text(tuple + one("x")), Not(HasSubstr("{ max")));
+  EXPECT_THAT(text(tuple + one("n")), HasSubstr("{ max")); // other values
+}
+
+/// Indices that were expanded are read along the axes that they had; an axis that may have no elements stays.
+TEST(PassRules, IndicesLoseAxesAlongWhichTheyAreTheSame) {
+  const auto text = [](const char* extent, const char* symbol) {
+    return text_after(passes::defaults(), fmt::format(R"({1}
+fn @main(%x: f32[9, {0}], %i: i32[5], %base: f32[9, {0}], %u: f32[5, {0}]) {{
+  %w = cast i64 %i
+  %e = view %w [a: 5, b: {0}] -> [a]
+  %g = view %x [a: 5, b: {0}] with h0 = %e[a, b] in 0..8 -> [h0, b]
+  %s = scatter sum %base, %u [a: 5, b: {0}] with h0 = %e[a, b] in 0..8 -> [h0, b]
+  return g = %g, s = %s
+}})",
+                                                      extent, symbol));
+  };
+  EXPECT_THAT(text("4", ""), Not(HasSubstr("[a, b] in 0..8")));
+  EXPECT_THAT(text("N", "symbol N: 1..6"), Not(HasSubstr("[a, b] in 0..8")));
+  EXPECT_THAT(text("N", "symbol N: 0..6"), HasSubstr("[a, b] in 0..8"));
+}
+
+/// Backwards there and back is a scan the other way round.
+TEST(PassRules, ScansOfReversedValues) {
+  const std::string text = text_after(passes::defaults(), R"(fn @main(%x: f32[3, 7]) {
+  %r = view %x [a: 3, b: 7] -> [a, 6 - b]
+  %w = cast f64 %r
+  %s = scan [a: 3, b: 7] along b { sum %w[a, b] }
+  %g = get %s, 0
+  %n = cast f32 %g
+  %y = view %n [a: 3, b: 7] -> [a, 6 - b]
+  return y = %y
+})");
+  EXPECT_THAT(text, HasSubstr("reverse")) << text;
+  EXPECT_THAT(text, Not(HasSubstr("view"))) << text;
+}
+
 } // namespace
 } // namespace luminal

@@ -26,7 +26,7 @@ TEST(LoopErrorTexts, Parser) {
        "the loop is empty; write its range, as in `i: 0..0 in 5 .. 3`"},
       {head + "  y[0] = mean\n", "expected a value, found 'mean'"},
       {head + "  y[0] = mean<f32>(x[0])\n",
-       "expected load, index, cast, bitcast or reduce_lanes before '<', found 'mean'"},
+       "expected load, index, cast, bitcast, reduce_lanes or scan_lanes before '<', found 'mean'"},
       {head + "  y[0] = 1\nkernel j()\n", "expected the end of the text: it holds one kernel"},
       {head + "  roles k in 0..n stages 2\n", "expected 'producers:', indented"},
       {head + "  while n < 3\n    y[0] = 1\n", "expected a statement: for, parallel, unrolled, vector, let, "

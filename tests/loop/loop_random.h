@@ -99,7 +99,12 @@ private:
       for (int t = int(pick(dtype_count)), tries = 0; tries < dtype_count; ++tries, t = (t + 1) % dtype_count)
         if (bits(DType(t)) == bits(type)) return bitcast(type, value(DType(t), depth - 1));
       break;
-    case 6: return reduce_lanes(pick(2) ? Op::add : Op::max, value(type, depth - 1));
+    case 6: {
+      ValueRef x = value(type, depth - 1);
+      if (pick(4) == 0) return last_lane(std::move(x));
+      const Op op = pick(2) ? Op::add : Op::max;
+      return pick(2) ? scan_lanes(op, std::move(x)) : reduce_lanes(op, std::move(x));
+    }
     default: break;
     }
     // An op whose result is of this type.

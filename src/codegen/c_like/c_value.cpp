@@ -56,7 +56,8 @@ bool CEmitter::varies(Expr e) {
                            std::ranges::any_of(lane_symbols_, [&](Expr s) { return depends_on(e, s); }));
 }
 bool CEmitter::varies(const kernel::Value& v) {
-  if (v.is<kernel::ReduceLanes>()) return false;
+  if (const auto* lanes = v.as<kernel::ReduceLanes>())
+    return by_statement_ && lanes->form == kernel::LanesForm::scanned;
   if (const auto* load = v.as<kernel::Load>()) return varies(load->offset) || varies(load->guard);
   if (const auto* at = v.as<kernel::Index>()) return varies(at->value);
   if (const auto* let = v.as<kernel::Let>()) return let_varies_[let->number];
@@ -375,16 +376,18 @@ std::string CEmitter::bitcast(const kernel::ValueRef& x, DType to) {
   return bits_as(value(x), x->dtype, to);
 }
 
-/// Lane l is combined with lane l + h for h = n/2, n/4, ..., 1; dead lanes are the identity.
+/// Lane l is combined with lane l + h for h = n/2, n/4, ..., 1; of a scan with lane l - h for h = 1, 2, ...;
+/// dead lanes are the identity, and 0 where the last live lane is meant.
 std::string CEmitter::reduce(const kernel::ReduceLanes& v, DType type) {
   if ((lanes_ & (lanes_ - 1)) != 0) fail("reduce_lanes over a number of lanes that is not a power of two");
   const std::string held = held_type(type), all = unique("r");
-  const double identity = is_float(type) ? identity_f64(v.op, type) : 0;
+  const bool last = v.form == kernel::LanesForm::last;
+  const double identity = is_float(type) && !last ? identity_f64(v.op, type) : 0;
   const std::string nothing =
       is_float(type) ? constant(type, identity)
                      : cast(fmt::format("((i64)({}))",
                                         [&] {
-                                          const int64_t whole = identity_i64(v.op, type);
+                                          const int64_t whole = last ? 0 : identity_i64(v.op, type);
                                           return whole == INT64_MIN ? std::string("-9223372036854775807l - 1")
                                                                     : fmt::format("{}l", whole);
                                         }()),
@@ -400,6 +403,23 @@ std::string CEmitter::reduce(const kernel::ReduceLanes& v, DType type) {
       },
       true);
   const std::string h = unique("h"), l = unique("l");
+  if (last) { // lanes that live come before those that do not, or lie among them under a condition
+    const std::string at = unique("last");
+    line(fmt::format("i32 {} = -1;", at));
+    each_lane([&] { line(fmt::format("{} = (i32)({});", at, place)); }, true);
+    return fmt::format("({0} < 0 ? {1}[0] : {1}[{0}])", at, all);
+  }
+  if (v.form == kernel::LanesForm::scanned) {
+    block(fmt::format("for (i32 {0} = 1; {0} < {1}; {0} *= 2)", h, lanes_), [&] {
+      block(fmt::format("for (i32 {0} = {1} - 1; {0} >= {2}; --{0})", l, lanes_, h), [&] {
+        const std::string a = named(fmt::format("{}[{} - {}]", all, l, h), held),
+                          b = named(fmt::format("{}[{}]", all, l), held);
+        const std::string x = apply(v.op, type, {a, b});
+        line(fmt::format("{}[{}] = {};", all, l, x));
+      });
+    });
+    return fmt::format("{}[{}]", all, place);
+  }
   block(fmt::format("for (i32 {0} = {1}; {0} > 0; {0} /= 2)", h, lanes_ / 2), [&] {
     block(fmt::format("for (i32 {0} = 0; {0} < {1}; ++{0})", l, h), [&] {
       const std::string a = named(fmt::format("{}[{}]", all, l), held),

@@ -130,6 +130,10 @@ std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics);
 std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth = 0);
 std::optional<NodeId> fold_digits_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node);
+std::optional<NodeId> hole_axes_rule(Rebuild& r, const Node& node);
+std::optional<NodeId> scan_order_rule(Rebuild& r, const Node& node);
+/// The result of a scan through a view that goes backwards, where the scan reads backwards too.
+std::optional<NodeId> scan_from_end(Rebuild& r, NodeId get, const ViewAttr& view);
 std::optional<NodeId> constant_rule(Rebuild& r, const Node& node, int64_t limit);
 std::optional<NodeId> arithmetic_rule(Rebuild& r, const Node& node, Numerics allowed);
 std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allowed);
@@ -139,6 +143,8 @@ std::optional<NodeId> commuted(const Rebuild& r, const Node& node);
 int64_t merge_functions(Module& module);
 /// Of loops over the same values, of which one gives all that the other one does, that one is left.
 int64_t merge_loops(Module& module);
+/// A fold that is a component of another one over the same values is read there.
+int64_t merge_folds(Module& module);
 int64_t remove_dead(Module& module);
 
 } // namespace luminal::passes

@@ -94,6 +94,7 @@ std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int de
                   {},
                   node.origin});
   }
+  if (auto turned = scan_from_end(r, id, view)) return turned;
   auto made = r.add(view, {id});
   if (!made) return {};
   const Node put = r[*made];

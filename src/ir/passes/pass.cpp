@@ -152,6 +152,8 @@ namespace {
 
 std::optional<NodeId> simpler(passes::Rebuild& r, const Node& node) {
   if (auto id = passes::view_rule(r, node, Numerics::exact)) return id;
+  if (auto id = passes::hole_axes_rule(r, node)) return id;
+  if (auto id = passes::scan_order_rule(r, node)) return id;
   if (auto id = passes::fold_order_rule(r, node)) return id;
   if (auto id = passes::fold_digits_rule(r, node)) return id;
   if (auto id = passes::constant_rule(r, node, 4096)) return id;
@@ -247,6 +249,7 @@ Pass views() {
 Pass defaults() {
   static const Pass pass = sequence(
       {Pass("simplify", "views, constants, arithmetic, reductions and common operands in one walk", simplify),
+       Pass("folds", "a fold that is a component of another one is read there", merge_folds),
        Pass("functions", "equal functions and results of functions become one", merge_functions),
        dead_code()},
       "default");
