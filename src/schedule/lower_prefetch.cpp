@@ -150,6 +150,8 @@ Body StageLowering::distributed_over(const State& state, const StageLoop& loop, 
   int64_t trips = 1;
   for (size_t i = l_.open_.size(); i-- > 0 && (trips < lines || !p.all.empty());) {
     const OpenLoop& o = l_.open_[i];
+    if (std::ranges::find(state.nest.loops, o.name, &StageLoop::block_loop) != state.nest.loops.end())
+      continue; // over blocks of a loop's trips (blocked_sum)
     const bool own = std::ranges::count_if(l_.n_.stages, [&](auto& nest) { return nest.find(o.name); }) == 1;
     if (o.name != loop.name && (!own || o.name == p.loop || !o.extent.is_constant())) break;
     if (!o.extent.is_constant()) return {};

@@ -135,7 +135,12 @@ TEST(GoldenPrefetch, OfThePanelThatAllTilesPassBy) {
   const std::string text = to_string(*kernel);
   ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
   // 70 lines of one vector, 6 tiles of 70 trips.
-  EXPECT_THAT(text, testing::HasSubstr("prefetch B[t*352 + v*16 + ((k + t*4) // 6)*32 + 16]"));
+  const std::string share = "prefetch B[t*352 + v*16 + ((k + t*4) // 6)*32 + 16]";
+  EXPECT_THAT(text, testing::HasSubstr(share));
+  // Blocks of the sum are trips of the same loop.
+  const auto blocked = lower(*cone, parse_schedule(to_string(schedule) + "blocked_sum f k 35\n", "blocks"));
+  ASSERT_TRUE(blocked.ok()) << blocked.error();
+  EXPECT_THAT(to_string(*blocked), testing::HasSubstr(share));
 }
 
 /// The copies at the head of a loop fill a ring for what follows: the same numbers for any depth,
