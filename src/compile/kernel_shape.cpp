@@ -3,6 +3,7 @@
 #include "compile/kernel_shape.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "ir/partition.h"
 #include "ir/term_hash.h"
 #include <algorithm>
 #include <unordered_map>

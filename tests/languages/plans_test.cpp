@@ -88,7 +88,9 @@ void random_modules(const std::string& device, uint64_t first_seed, uint64_t usu
       ASSERT_TRUE(done.ok()) << done.error();
       expect_interpreted(random.module, bindings, *context, compared);
     } catch (const Error& error) {
-      ADD_FAILURE() << error.what();
+      // (Functions of doubles that a device lacks are refused by name.)
+      EXPECT_THAT(error.what(),
+                  testing::AllOf(testing::HasSubstr(device + " has no "), testing::HasSubstr(" of f64")));
     }
     if (testing::Test::HasFatalFailure()) return;
   }
@@ -109,7 +111,7 @@ TEST_P(GpuPlans, RandomModulesEqualTheInterpreter) {
   const int before = fake.live(); // of devices that graphs of this process share
   setenv(fake.vendor.driver_setting, fake.path.c_str(), 1);
   setenv(fake.vendor.compiler_setting, fake.path.c_str(), 1);
-  random_modules(fake.vendor.language, 0, 2);
+  random_modules(fake.vendor.language, 0, 3);
   EXPECT_EQ(fake.live(), before) << "not everything was given back";
 }
 /// Memory of a device is taken when it is reserved: not for the largest sizes.
