@@ -181,7 +181,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const bool narrow = bits(weight.dtype) < 32 && !widened && !wordy,
                  few = (p->rows < 16 && !wordy) || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
-      // (In place or in panels of its own an image is as fast there, and faster than lanes across it.)
+      // (An image is read in place or in panels of its own there: as fast as lanes across it, or faster.)
       const bool plain = !windows || (!windows->window && windows->step == Step::contiguous);
       if (!p->beside && !p->grouped && plain && limits.full_rate && p->run >= lanes) continue;
       bool padded = false;

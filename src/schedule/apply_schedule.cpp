@@ -267,8 +267,8 @@ void prefetch(Nests& nests, const Directive& d) {
   auto& w = d.words;
   StageId s = nests.stage(w[0]);
   if (w.size() > 5) refuse("one loop and two inside of it are enough");
-  for (size_t i = 2; i + 1 < w.size() || i == 2; i++)
-    if (!nests.stages[s].find(w[i])) refuse("stage {} has no loop {}", w[0], w[i]);
+  for (const std::string& loop : std::span(w).subspan(2, w.size() == 5 ? 2 : 1))
+    if (!nests.stages[s].find(loop)) refuse("stage {} has no loop {}", w[0], loop);
   if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
     refuse("no stage has loop {}", w.back());
   nests.stages[s].prefetches.push_back(
