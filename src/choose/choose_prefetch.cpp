@@ -171,17 +171,19 @@ void DefaultScheduler::prefetch_panels(StageId s, const Product& p, const std::s
 
 /// Panels that all tiles pass by come from memory for the first of them: the next one is asked for meanwhile,
 /// each line once. (As fast as it multiplies, the processor's own guesses come too late for that.)
-void DefaultScheduler::prefetch_next_panel(StageId s, const Product& p, const std::string& panels,
+void DefaultScheduler::prefetch_next_panel(StageId s, ValueId value, const std::string& panels,
                                            const std::string& inner) {
-  const auto [once, all] = bytes_read(s, p.value, panels);
-  if (!limits_.full_rate || value_at(p.value).role != ValueRole::input || all <= limits_.l2 ||
+  const auto [once, all] = bytes_read(s, value, panels);
+  if (!limits_.full_rate || value_at(value).role != ValueRole::input || all <= limits_.l2 ||
       once > limits_.l2 * 3 / 8 || trips(*nest(s).find(panels)) < 2)
     return;
   const auto& loops = nest(s).loops;
-  auto tiles = std::ranges::find(loops, panels, &StageLoop::name) + 1;
+  const auto outside = std::ranges::find(loops, panels, &StageLoop::name);
+  auto tiles = outside + 1;
   while (tiles->name != inner && trips(*tiles) < 2) ++tiles;
-  if (tiles->name == inner || tiles->kind != LoopKind::serial || !tiles->extent.is_constant()) return;
-  prefetch_value(s, p.value, {panels, tiles->name, inner}, 1, {0, 1});
+  if (tiles->name == inner) --tiles;
+  if (tiles == outside || tiles->kind != LoopKind::serial || !tiles->extent.range().is_bounded()) return;
+  prefetch_value(s, value, {panels, tiles->name, inner}, 1, {0, 1});
 }
 
 /// The results of the next tile are asked for while this one is summed up: sums that go on from
@@ -220,7 +222,7 @@ void DefaultScheduler::prefetch_product(StageId s, const Product& p, const Produ
     for (const ValueId value : inputs_of(s))
       if (value != p.value && value != p.other && bytes_read(s, value, l.mt).second > limits_.l2)
         prefetch_tiles(s, value, l.mt, inner);
-    if (!p.panels.empty() && !b.once) prefetch_next_panel(s, p, l.np, inner);
+    if (!p.panels.empty() && !b.once) prefetch_next_panel(s, p.value, l.np, inner);
   }
   // Those that come from memory: the next one.
   if (!limits_.full_rate && p.across && !p.panels.empty() && common.empty() && b.of_panels > limits_.l3 / 8 &&

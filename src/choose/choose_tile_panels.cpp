@@ -51,6 +51,7 @@ std::optional<DefaultScheduler::TilePanels> DefaultScheduler::tile_panels(StageI
       if (moves(i, l) && !moves(1 - i, l) && words(i, l) == 1) p.lanes = l.name, panel = i;
   }
   if (panel == 2) return {};
+  p.value = loads[panel]->value;
   for (const StageLoop& l : nest(s).loops) {
     if (l.name == p.lanes) continue;
     if (!l.symbol.is_symbol()) {
@@ -100,6 +101,7 @@ void DefaultScheduler::panels_on_tiles(StageId s, const TilePanels& p, const Uni
   add(DirectiveKind::parallel, {name, panels});
   add(DirectiveKind::vector, {name, p.lanes});
   add(DirectiveKind::unroll, {name, row, vector});
+  prefetch_next_panel(s, p.value, pair, words[0]);
   done_ = s;
 }
 

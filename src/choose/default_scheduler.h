@@ -284,6 +284,7 @@ private:
   std::string axis_in_loop(StageId s, const std::string& loop) const;
   struct TilePanels { // loops; of `count` panels, of words of the sum, of at most so many rows
     std::string rows, panels, words, lanes;
+    ValueId value;                   // the operand that lies in panels
     std::vector<std::string> single; // of one trip
     int64_t count = 0, deep = 0, most_rows = 0;
     bool open = true; // nothing happens to the finished sums: they may go on in memory
@@ -323,7 +324,7 @@ private:
   bool padded_tile(StageId s, const std::vector<std::string>& common);
   void prefetch_tiles(StageId s, ValueId value, const std::string& tiles, const std::string& inner);
   void prefetch_panels(StageId s, const Product& p, const std::string& panels, const std::string& depth);
-  void prefetch_next_panel(StageId s, const Product& p, const std::string& panels, const std::string& inner);
+  void prefetch_next_panel(StageId s, ValueId value, const std::string& panels, const std::string& inner);
   void columns_apart();
   bool columns_apart_tile(StageId s, const std::vector<std::string>& common);
   bool words_follow(StageId s, const std::string& loop) const;

@@ -47,8 +47,9 @@ private:
   /// A loop over words that tiles can do.
   struct Steps {
     const Loop* words = nullptr;
-    std::vector<const Loop*> unrolled; // outermost first
-    const Loop* rows = nullptr;        // one of them, or a loop around the words
+    std::vector<const Prefetch*> prefetches; // of each word, before its steps
+    std::vector<const Loop*> unrolled;       // outermost first
+    const Loop* rows = nullptr;              // one of them, or a loop around the words
     BufferId sum;
     UnitOperand accumulator, a, b; // at the first row of a tile, the first lane
   };
@@ -61,8 +62,11 @@ private:
     if (!s.words || s.words->kind != LoopKind::serial) return {};
     const Loop* lanes = s.words;
     do {
-      if (lanes->body.size() != 1) return {};
-      lanes = lanes->body[0]->as<Loop>();
+      std::span<const StmtRef> inner = lanes->body;
+      for (; lanes == s.words && !inner.empty() && inner[0]->is<Prefetch>(); inner = inner.subspan(1))
+        s.prefetches.push_back(inner[0]->as<Prefetch>());
+      if (inner.size() != 1) return {};
+      lanes = inner[0]->as<Loop>();
       if (lanes && lanes->kind == LoopKind::unrolled) s.unrolled.push_back(lanes);
     } while (lanes && lanes->kind == LoopKind::unrolled);
     if (!lanes || lanes->kind != LoopKind::vector || lanes->lanes_active || lanes->body.size() != 1 ||
@@ -334,12 +338,12 @@ private:
       out.push_back(changed);
   }
 
-  /// Loops around unit statements, and nothing else.
+  /// Loops around unit statements and prefetches, and nothing else.
   static bool steps_only(const Stmt& stmt) {
     const std::vector<const Body*> bodies = bodies_of(stmt);
-    return stmt.is<UnitCall>() || (stmt.is<Loop>() && std::ranges::all_of(*bodies[0], [](const StmtRef& s) {
-                                     return steps_only(*s);
-                                   }));
+    return stmt.is<UnitCall>() || stmt.is<Prefetch>() ||
+           (stmt.is<Loop>() &&
+            std::ranges::all_of(*bodies[0], [](const StmtRef& s) { return steps_only(*s); }));
   }
 
   /// Whole tiles of words.
@@ -368,7 +372,23 @@ private:
       else if (all)
         inside = {loop(LoopKind::unrolled, row, 0, old.end.value() / unit_.m, std::move(inside))};
     }
-    return loop(LoopKind::serial, tile, 0, tiles, std::move(inside));
+    Body step = prefetches(s, begin + tile * unit_.k, first);
+    step.insert(step.end(), inside.begin(), inside.end());
+    return loop(LoopKind::serial, tile, 0, tiles, std::move(step));
+  }
+
+  /// What the words of one tile ask for, each line once where that is known.
+  Body prefetches(const Steps& s, Expr begin, Expr row) const {
+    std::vector<std::pair<BufferId, Expr>> places;
+    for (const Prefetch* p : s.prefetches)
+      for (int64_t word = 0; word < unit_.k; ++word) {
+        const std::pair place{p->buffer, luminal::substitute(p->offset, {{s.words->variable, begin + word},
+                                                                         {s.rows->variable, row}})};
+        if (!contains(places, place)) places.push_back(place);
+      }
+    Body out;
+    for (const auto& [buffer, offset] : places) out.push_back(prefetch(buffer, offset));
+    return out;
   }
 
   /// A buffer that no statement names any more.

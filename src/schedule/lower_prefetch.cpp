@@ -1,6 +1,7 @@
 // schedule/lower_prefetch.cpp -- what is prefetched of its use: `prefetch`.
 #include "schedule/lowering.h"
 #include <algorithm>
+#include <bit>
 
 namespace luminal::kernel {
 
@@ -153,18 +154,22 @@ Body StageLowering::distributed_over(const State& state, const StageLoop& loop, 
     if (std::ranges::find(state.nest.loops, o.name, &StageLoop::block_loop) != state.nest.loops.end())
       continue; // over blocks of a loop's trips (blocked_sum)
     const bool own = std::ranges::count_if(l_.n_.stages, [&](auto& nest) { return nest.find(o.name); }) == 1;
-    if (o.name != loop.name && (!own || o.name == p.loop || !o.extent.is_constant())) break;
-    if (!o.extent.is_constant()) return {};
+    const bool known = o.extent.is_constant() || (o.name == p.all && o.extent.range().is_bounded());
+    if (o.name != loop.name && (!own || o.name == p.loop || !known)) break;
+    if (!known) return {};
     if (o.extent.is_constant(1) && o.name != p.all) continue;
     trip =
         trip + (o.symbol.is_symbol() ? o.symbol : o.begin) * trips; // (one trip may have a body of its own)
-    trips *= o.extent.value();
+    trips *= o.extent.range().high;
     if (o.name == p.all) break;
   }
   const int64_t each = (lines + trips - 1) / trips;
+  // (Steps of a tile unit ask for what their words do: a power of two of them has one line.)
+  const int64_t shared = l_.n_.tile_units.empty() ? 1 : int64_t(std::bit_floor(uint64_t(trips / lines)));
   Body out;
   for (int64_t i = 0; i < each; i++) {
-    Expr place = lines < trips ? floordiv(trip * lines, trips) : trip * each + i, at = offset;
+    Expr place = trip * each + i, at = offset;
+    if (lines < trips) place = shared > 1 ? floordiv(trip, shared) : floordiv(trip * lines, trips);
     for (auto& [step, count] : rows) {
       at = at + mod(place, count) * step;
       place = floordiv(place, count);

@@ -101,7 +101,12 @@ std::string term_of_image(int64_t n, int64_t height, int64_t width, int64_t chan
 }
 
 MachineLimits with_tiles(int threads) {
-  return {.lanes = 16, .vector_registers = 32, .l2 = 64 << 10, .threads = threads, .units = {"amx.dpbf16"}};
+  return {.lanes = 16,
+          .vector_registers = 32,
+          .full_rate = true,
+          .l2 = 64 << 10,
+          .threads = threads,
+          .units = {"amx.dpbf16"}};
 }
 
 /// Images with zeros around them, one dimension for each size.
@@ -276,6 +281,8 @@ TEST(TilesOfProducts, RowsOfNoKnownNumberTakeThem) {
   check(term_of_panels("rows", 6, 512, false), true, 1, 75);
   for (const int64_t rows : {8, 24, 67})
     check(term_of_panels(std::to_string(rows), in(2, 6), in(16, 60), true), true, uint64_t(rows));
+  for (const char* rows : {"rows", "30", "70"}) // panels from memory: the next pair is asked for meanwhile
+    check(term_of_panels(rows, 22, 60, false), true, 3, std::string(rows) == "rows" ? 77 : 0);
   check(term_of_panels("7", 4, 32, false), false, 1);
   check(term_of_gate("rows", 3, 40), {}, 1, 40);
   check(term_of_gate("40", 3, 40), {}, 2);

@@ -119,6 +119,37 @@ TEST(Panels, TheNextOneIsAskedForWhereMultiplyingIsAsFastAsTheSecondCache) {
   EXPECT_THAT(product(48, false), testing::Not(HasSubstr("prefetch f w n.i.p m.t")));
 }
 
+/// So are pairs of panels of words that tile registers read, for rows of which nobody knows how many there are.
+TEST(Panels, TilesOfRegistersAskForTheNextPair) {
+  const auto product = [](int64_t panels, std::string_view rows, bool full_rate) {
+    const std::string axes = fmt::format("[m: {}, j: {}, w: 1024, l: 16, p: 2]", rows, panels);
+    return schedule_of_term(fmt::format(R"(symbol S: 1..4096
+fn @term(%a: bf16[{0}, 2048], %w: bf16[{1}, 1024, 16, 2]) {{
+  %x = view %a {2} -> [m, 2*w + p]
+  %v = view %w {2} -> [j, w, l, p]
+  %c = cast f32 %x
+  %d = cast f32 %v
+  %p = mul %c, %d
+  %f = fold {2} over [w, p] {{ sum %p[m, j, w, l, p] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                        rows, panels, axes),
+                            {.lanes = 16,
+                             .vector_registers = 32,
+                             .full_rate = full_rate,
+                             .l1 = 48 << 10,
+                             .l2 = 2 << 20,
+                             .units = {"amx.dpbf16"}});
+  };
+  for (const char* rows : {"S", "32", "512"}) {
+    EXPECT_THAT(product(128, rows, true), HasSubstr("prefetch f w j.i.o m.i.o w_2.i 1")) << rows;
+    EXPECT_THAT(product(16, rows, true), testing::Not(HasSubstr("prefetch f w"))) << "in the second cache";
+    EXPECT_THAT(product(128, rows, false), testing::Not(HasSubstr("prefetch f w")));
+  }
+}
+
 /// What finished sums meet is read at the end of a tile: from beyond the second cache it is asked for before.
 TEST(Panels, WhatFinishedSumsMeetIsAskedForAhead) {
   const auto residual = [](int64_t columns, bool full_rate) {

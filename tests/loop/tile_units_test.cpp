@@ -231,12 +231,24 @@ TEST(TileUnits, RowsThatReadWhatOthersStoreStay) {
 
 TEST(TileUnits, AccumulatorsMayBeginFromMemory) { on_tiles({.set_up = "y[32*r0 + 16*v0 + l0]"}, 1); }
 
+/// Each step of a tile asks for what its words do, each place once.
+TEST(TileUnits, StepsAskForWhatTheirWordsAskFor) {
+  const std::string text = to_string(on_tiles(
+      {.more = "      prefetch a[w // 8 * 32 + 5]\n      prefetch b[w * 32]\n      prefetch a[7]\n"}, 1));
+  EXPECT_THAT(text, testing::HasSubstr("    for w.t in 0..n // 16\n"
+                                       "      prefetch a[w.t*64 + 5]\n      prefetch a[w.t*64 + 37]\n"
+                                       "      prefetch b[w.t*512]\n      prefetch b[w.t*512 + 32]\n"));
+  EXPECT_THAT(text, testing::HasSubstr("      prefetch b[w.t*512 + 480]\n      prefetch a[7]\n"
+                                       "      unrolled r.t in 0..2\n"));
+  EXPECT_THAT(text, testing::HasSubstr("    for w in (n // 16)*16 .. n\n      prefetch a["));
+}
+
 TEST(TileUnits, OtherLoopsStay) {
   const auto stays = [](const Shape& s) {
     const Kernel after = on_tiles(s, 0);
     EXPECT_TRUE(same(after, checked(product(s))));
   };
-  stays({.more = "      prefetch a[96*w]\n"});
+  stays({.more = "      y[0] = 0\n"});
   // Not a step of the unit's own lane unit, no unit with tiles, no unit.
   Kernel kernel = checked(product({}));
   for (const char* name : {"amx.dpbusd", "amx.dpbssd", "avx512.dpbf16", "none"})
