@@ -119,7 +119,7 @@ TEST(Panels, TheNextOneIsAskedForWhereMultiplyingIsAsFastAsTheSecondCache) {
   EXPECT_THAT(product(48, false), testing::Not(HasSubstr("prefetch f w n.i.p m.t")));
 }
 
-/// So are pairs of panels of words that tile registers read, for rows of which nobody knows how many there are.
+/// So are pairs of panels of words that tile registers read, for unknown numbers of rows, too.
 TEST(Panels, TilesOfRegistersAskForTheNextPair) {
   const auto product = [](int64_t panels, std::string_view rows, bool full_rate) {
     const std::string axes = fmt::format("[m: {}, j: {}, w: 1024, l: 16, p: 2]", rows, panels);
