@@ -45,7 +45,9 @@ template <class T> double number(T x) {
 template <class A, class B, class C>
 void run(const ProductShape& s, const Arguments& arguments, Machine& machine, Torch& torch, Table& table) {
   using K = Kind<A, B, C>;
-  if (!machine.probes->has(K::peak)) return;
+  const bool tiles = K::peak == search::Peak::bf16 && machine.probes->has(search::Peak::bf16_tiles);
+  const search::Peak peak = tiles ? search::Peak::bf16_tiles : K::peak;
+  if (!machine.probes->has(peak)) return;
   const std::string name = s.name(K::name);
   if (name.find(arguments.only) == std::string::npos) return;
   const double flops = s.operations();
@@ -88,7 +90,7 @@ void run(const ProductShape& s, const Arguments& arguments, Machine& machine, To
     const double length = std::min({timed(ours), timed(ours), timed(ours)});
     std::vector<Contender> race_of{{"ours", ours}};
     race_of.push_back({"peak", [&] {
-                         const double rate = machine.probes->peak(K::peak, threads, length);
+                         const double rate = machine.probes->peak(peak, threads, length);
                          return 1e9 / rate; // seconds of 1e9 operations
                        }});
     if (reads.count()) race_of.push_back(reads.contender(machine, threads));
@@ -103,7 +105,7 @@ void run(const ProductShape& s, const Arguments& arguments, Machine& machine, To
            }});
     race(race_of, arguments);
     Row row{.work = name, .threads = threads, .unit = "GFLOP/s", .ours = flops / race_of[0].low() * 1e-9};
-    set_limit(row, s, race_of, reads, K::limit);
+    set_limit(row, s, race_of, reads, tiles ? "bf16 tile peak" : K::limit);
     row.goal = K::goal;
     row.correct = error <= K::error;
     for (size_t i = peers_begin; i < race_of.size(); i++)

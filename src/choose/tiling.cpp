@@ -5,6 +5,7 @@
 #include "cone/formula.h"
 #include "cone/result_conditions.h"
 #include "expr/share.h"
+#include "loop/unit.h"
 #include "schedule/versions.h"
 #include <algorithm>
 #include <cmath>
@@ -55,6 +56,10 @@ public:
     if (loads.empty() || result.reuse < fewest_reads) return {};
 
     result.share = share_of_loops(nests_, s, sizes_);
+    if (takes_tiles(fold)) {
+      result.on_tiles = true;
+      return result;
+    }
 
     const StageLoop* lanes = nullptr;
     double sums = 1; // in the innermost body, whole vectors of them
@@ -120,6 +125,14 @@ public:
   }
 
 private:
+  bool takes_tiles(const Component& fold) const {
+    const auto* step = fold.body->as<FormulaUserOp>();
+    return step && std::ranges::any_of(nests_.tile_units, [&](const std::string& name) {
+             const auto unit = find_unit(name);
+             return unit && unit->lane_unit == step->name;
+           });
+  }
+
   struct Load {
     ValueId value;
     std::vector<Expr> index; // over loops

@@ -18,7 +18,8 @@ struct TiledFold {
   /// filled, loads for each multiply-add and the cache they come from, sums that do not wait for
   /// each other. An upper bound from the loops alone.
   double rate = 1;
-  std::string limit; ///< what holds it back most, for people
+  bool on_tiles = false; ///< of registers: its steps are those of a unit, not multiply-adds; the rate is 1
+  std::string limit;     ///< what holds it back most, for people
 };
 /// Below this rate a fold counts as not tiled.
 inline constexpr double least_rate = 0.1;

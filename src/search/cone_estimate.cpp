@@ -16,6 +16,9 @@ constexpr double usual_clock = 3, usual_memory = 16, usual_l3 = 40, usual_l2 = 8
 constexpr double operations_of_step = 2;
 /// What runs beside the other is not free.
 constexpr double usual_overlap = 0.1;
+/// What products reach of the rate of tile registers, whose operands come from other caches than the first; and
+/// that rate, where it was not measured, beside multiply-adds.
+constexpr double usual_tiles = 0.6, usual_tile_rate = 8;
 /// Nanoseconds: a call, and beside it the wake-up of the workers.
 constexpr double call = 300;
 /// An element that is copied, loaded, stored or summed without lanes, and a function that is computed without
@@ -68,6 +71,8 @@ EstimateRates estimate_rates(const MachineProfile& profile, const kernel::Machin
       or_usual(all ? profile.fma_f32 : profile.fma_f32_1, 2 * usual_clock * limits.lanes * threads);
   rates.point = 2 / flops;
   rates.step = operations_of_step / flops;
+  rates.word =
+      4 / (usual_tiles * or_usual(all ? profile.bf16_tile : profile.bf16_tile_1, usual_tile_rate * flops));
   rates.launch = call + 1000 * profile.fork_join_us;
   rates.l2_bytes = double(or_usual(double(profile.l2), 512 << 10)) * threads;
   rates.l3_bytes = std::max(rates.l2_bytes, or_usual(double(profile.l3), 8 << 20));
@@ -88,7 +93,7 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
                  const EstimateRates& rates) {
   const KernelWork work = work_of(cone, sizes);
   const auto bound = bound_symbols(cone.symbols, sizes);
-  double tiled = 0, apart = 0, functions = 0, steps = work.steps, again = 1, given = 0;
+  double tiled = 0, words = 0, apart = 0, functions = 0, steps = work.steps, again = 1, given = 0;
   for (const kernel::ValueId v : cone.values.ids())
     if (cone.values[v].role == kernel::ValueRole::input) given += work.value_bytes[v];
   if (const auto nests = kernel::largest_nests(cone, schedule)) {
@@ -96,7 +101,7 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
     steps = scheduled.steps;
     std::set<kernel::StageId> products;
     for (const kernel::TiledFold& fold : kernel::tiled_folds(*nests, limits, bound)) {
-      tiled += fold.points * fold.share / std::max(fold.rate, 1e-3);
+      (fold.on_tiles ? words : tiled) += fold.points * fold.share / std::max(fold.rate, 1e-3);
       if (const kernel::StageId s = nests->stage(fold.stage); products.insert(s).second)
         steps -= scheduled.product_steps[s];
     }
@@ -105,8 +110,8 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
     functions = kernel::functions_one_by_one(*nests, bound);
     again = times_read(cone, schedule, *nests, bound, given, rates.l2_bytes);
   }
-  const double arithmetic = tiled * rates.point + std::max(0.0, steps) * rates.step + apart * lone_element +
-                            functions * lone_function;
+  const double arithmetic = tiled * rates.point + words * rates.word + std::max(0.0, steps) * rates.step +
+                            apart * lone_element + functions * lone_function;
   double moved = 0;
   for (const kernel::ValueId v : cone.values.ids()) {
     const double once = traffic_ns(work.value_bytes[v], rates);

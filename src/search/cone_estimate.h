@@ -13,6 +13,7 @@ namespace luminal::search {
 /// where it was not measured.
 struct EstimateRates {
   double point = 0;  ///< a multiply-add of floats
+  double word = 0;   ///< on tile registers: two of bf16
   double step = 0;   ///< a vector instruction, for each element
   double launch = 0; ///< of a kernel
   double l2_bytes = 0, l3_bytes = 0;

@@ -60,8 +60,9 @@ public:
 
 private:
   void clear() {
-    for (double* x : {&p_.fma_f32_1, &p_.fma_f32, &p_.fma_f64_1, &p_.fma_f64, &p_.bf16_dot_1, &p_.bf16_dot,
-                      &p_.int8_dot_1, &p_.int8_dot, &p_.fork_join_us, &p_.barrier_us})
+    for (double* x :
+         {&p_.fma_f32_1, &p_.fma_f32, &p_.fma_f64_1, &p_.fma_f64, &p_.bf16_dot_1, &p_.bf16_dot,
+          &p_.int8_dot_1, &p_.int8_dot, &p_.bf16_tile_1, &p_.bf16_tile, &p_.fork_join_us, &p_.barrier_us})
       *x = 0;
     for (Bandwidth* b : {&p_.memory_1, &p_.memory, &p_.l1_1, &p_.l2_1, &p_.l3_all}) *b = {};
   }
@@ -74,7 +75,8 @@ private:
     for (auto [peak, one, all] : {Fields{Peak::f32, &p_.fma_f32_1, &p_.fma_f32},
                                   {Peak::f64, &p_.fma_f64_1, &p_.fma_f64},
                                   {Peak::bf16, &p_.bf16_dot_1, &p_.bf16_dot},
-                                  {Peak::int8, &p_.int8_dot_1, &p_.int8_dot}}) {
+                                  {Peak::int8, &p_.int8_dot_1, &p_.int8_dot},
+                                  {Peak::bf16_tiles, &p_.bf16_tile_1, &p_.bf16_tile}}) {
       if (!probes_.has(peak)) continue;
       keep_most(*one, probes_.peak(peak, 1, 3e-3) * 1e-9);
       keep_most(*all, p_.threads == 1 ? *one : probes_.peak(peak, p_.threads, 3e-3) * 1e-9);

@@ -69,6 +69,7 @@ template <class P, class F> void each_number(P& p, F f) {
   f("fma_f32_1", p.fma_f32_1), f("fma_f32", p.fma_f32), f("fma_f64_1", p.fma_f64_1), f("fma_f64", p.fma_f64);
   f("bf16_dot_1", p.bf16_dot_1), f("bf16_dot", p.bf16_dot), f("int8_dot_1", p.int8_dot_1),
       f("int8_dot", p.int8_dot);
+  f("bf16_tile_1", p.bf16_tile_1), f("bf16_tile", p.bf16_tile);
   f("fork_join_us", p.fork_join_us), f("barrier_us", p.barrier_us);
 }
 template <class P, class F> void each_bandwidth(P& p, F f) {
@@ -105,6 +106,7 @@ template <class P, class F> void each_order(P& p, F f) {
   rates("fma_f64", p.fma_f64_1, p.fma_f64);
   rates("bf16_dot", p.bf16_dot_1, p.bf16_dot);
   rates("int8_dot", p.int8_dot_1, p.int8_dot);
+  rates("bf16_tile", p.bf16_tile_1, p.bf16_tile);
   // A vector holds twice as many f32 as f64, and a dot instruction does no less than a
   // multiply-add.
   f("fma_f32_1", p.fma_f32_1, 2 * p.fma_f64_1, 0.75);
@@ -189,10 +191,12 @@ MachineProfile MachineProfile::guess(int threads) {
   p.fma_f64_1 = p.fma_f32_1 / 2;
   p.bf16_dot_1 = target.bf16_dot ? p.fma_f32_1 * 2 : 0;
   p.int8_dot_1 = target.int8_dot ? p.fma_f32_1 * 4 : 0;
+  p.bf16_tile_1 = target.bf16_tiles ? p.fma_f32_1 * 16 : 0;
   p.fma_f32 = p.fma_f32_1 * threads;
   p.fma_f64 = p.fma_f64_1 * threads;
   p.bf16_dot = p.bf16_dot_1 * threads;
   p.int8_dot = p.int8_dot_1 * threads;
+  p.bf16_tile = p.bf16_tile_1 * threads;
   double several = std::min(threads, 4);
   p.memory_1 = {10, 6, 8, 8};
   p.memory = {10 + 5 * (several - 1), 6 + 3 * (several - 1), 8 + 4 * (several - 1), 8 + 4 * (several - 1)};
@@ -348,7 +352,9 @@ Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
       if (!std::isfinite(x) || x < 0) throw std::out_of_range("a number is negative or not finite");
       return x;
     };
-    each_number(p, [&](const char* name, double& x) { x = number(j.at(name)); });
+    each_number(p, [&](std::string_view name, double& x) { // (older profiles do not know tiles)
+      x = name.starts_with("bf16_tile") && !j.contains(name) ? 0 : number(j.at(name));
+    });
     each_bandwidth(p, [&](const char* name, Bandwidth& b) {
       const Json& o = j.at(name);
       b = {number(o.at("read")), number(o.at("write")), number(o.at("copy")), number(o.at("triad"))};
@@ -378,6 +384,7 @@ std::string MachineProfile::to_string() const {
   rate("f64 FMA GFLOP/s", fma_f64_1, fma_f64);
   rate("bf16 dot GFLOP/s", bf16_dot_1, bf16_dot);
   rate("int8 dot GOP/s", int8_dot_1, int8_dot);
+  rate("bf16 tile GFLOP/s", bf16_tile_1, bf16_tile);
   out += "GB/s                   read    write     copy    triad\n";
   auto line = [&](const std::string& name, const Bandwidth& b) {
     out += fmt::format("{:<18}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}\n", name, b.read, b.write, b.copy, b.triad);

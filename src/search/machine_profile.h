@@ -31,6 +31,7 @@ struct MachineProfile {
   // GFLOP/s (int8: GOP/s), a multiply-add is two. 0: the instruction is absent.
   double fma_f32_1 = 0, fma_f32 = 0, fma_f64_1 = 0, fma_f64 = 0; ///< _1: on one thread, else on all
   double bf16_dot_1 = 0, bf16_dot = 0, int8_dot_1 = 0, int8_dot = 0;
+  double bf16_tile_1 = 0, bf16_tile = 0; ///< of tile registers, operands in the first cache
 
   Bandwidth memory_1, memory, l1_1, l2_1, l3_all; ///< _1: one thread, else all
   double fork_join_us = 0, barrier_us = 0;

@@ -62,6 +62,17 @@ std::string dot_text(const codegen::CpuTarget& target, const char* unit, const c
       fmt::arg("n", chains(target) * lanes));
 }
 
+/// Two by two tiles of sums, of which each step takes two tiles of either operand.
+constexpr const char* tiles_text =
+    R"(kernel tiles(a: bf16[1024] in, b: u32[512] in, y: f32[1024*parts] inout; rounds: 1..1099511627776, parts: 1..1024) lanes 16
+  parallel p in 0..parts
+    for r in 0..rounds
+      unrolled i in 0..2
+        unrolled v in 0..2
+          unit amx.dpbf16 y[1024*p + 512*i + 16*v; 32, 1] a[512*i; 32, 2, 1] b[16*v; 32, 1]
+)";
+constexpr double tiles_operations = 4.0 * 16 * 16 * 32 * 2; // of a round
+
 /// Blocks of about two kilobytes, which stay at one place: while they are read, the processor's
 /// prefetcher brings the next lines of the others.
 int blocks_per_piece(const codegen::CpuTarget& target) {
@@ -184,6 +195,11 @@ Result<std::unique_ptr<Probes>> Probes::create(ThreadPool& pool, const codegen::
     arithmetic(Peak::int8,
                dot_text(target, arm ? "arm.sdot" : "vnni.dpbusd", arm ? "i8" : "u8", "i8", "i32", 4), 8,
                lanes);
+  if (target.bf16_tiles) {
+    Loop& loop = probes->peaks_[size_t(Peak::bf16_tiles)];
+    loop.operations = tiles_operations;
+    wanted.push_back({&loop, tiles_text, {}});
+  }
   for (int s = 0; s < stream_count; s++)
     for (const bool cached : {false, true})
       wanted.push_back({&probes->streams_[size_t(s)][cached], stream_text(target, Stream(s), cached), {}});
@@ -232,6 +248,9 @@ double Probes::peak(Peak peak, int threads, double seconds) {
     fill(x, 1024, 0.75);
     x[0] = 0.999, x[1] = 1e-3;
     buffers = {base, y};
+  } else if (peak == Peak::bf16_tiles) {
+    fill(reinterpret_cast<uint16_t*>(base), 2048, uint16_t(0x3A83)); // 0.001
+    buffers = {base, base + 2048, y};
   } else {
     fill(reinterpret_cast<uint16_t*>(base), 512,
          peak == Peak::bf16 ? uint16_t(0x3A83) : uint16_t(0x0301)); // bf16 0.001; bytes 1, 3

@@ -15,9 +15,10 @@ class ThreadPool;
 namespace luminal::search {
 
 /// Arithmetic: independent chains of one instruction, nothing else. f32, f64: fused multiply-add;
-/// bf16: dot products of pairs into f32; int8: dot products of four into i32.
-enum class Peak : uint8_t { f32, f64, bf16, int8 };
-inline constexpr int peak_count = 4;
+/// bf16: dot products of pairs into f32; int8: dot products of four into i32; bf16_tiles: two by two tiles of
+/// such dot products, each loaded for each step.
+enum class Peak : uint8_t { f32, f64, bf16, int8, bf16_tiles };
+inline constexpr int peak_count = 5;
 
 /// Memory: every array is walked once, each thread along its own contiguous share. Bytes are those
 /// the program names: a written line that is read first (as caches do) counts once.
