@@ -345,10 +345,18 @@ private:
     bool plain = false;
     std::vector<int64_t> blocks; // of the sum
   };
-  struct RowLoops { // names of axes and of the loops that they are split into
+  enum class ByPanel { no, parts, whole }; // of the sum in each panel
+  struct RowLoops {                        // names of axes and of the loops that they are split into
     std::string nname, mname, nc, nn, np, ni, nv, nl, mc, mm, mt, mi;
     int64_t share; // columns
+    ByPanel by;
   };
+  int64_t block_of_panels(const RowProduct& p) const {
+    return p.blocks.empty() ? limits_.lanes : std::max<int64_t>(p.blocks.back(), limits_.lanes);
+  }
+  int64_t depth_of_panels(const RowProduct& p) const;
+  int64_t rows_of_panels(int64_t depth) const;
+  ByPanel by_panel(const std::vector<RowProduct>& products) const;
   std::optional<RowProduct> row_product(StageId s) const;
   std::vector<RowProduct> row_products(int64_t fewest, StageId& map) const;
   int64_t panel_columns() const { return (limits_.vector_registers >= 32 ? 4 : 2) * limits_.lanes; }

@@ -234,6 +234,37 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
   EXPECT_THAT(to_string(default_schedule(*cone, two)), testing::Not(HasSubstr("from")));
 }
 
+// Weights that lie along the sum, and that the second cache does not hold: panels are made one by one, while
+// the tiles of the one before ask for what becomes the next.
+TEST(Panels, OfWeightsAreMadeOneByOne) {
+  const auto term = [](int columns, int deep, bool gated) {
+    const std::string shape = fmt::format("[m: 50, n: {}, k: {}]", columns, deep);
+    const auto product = [&](const std::string& w) {
+      return fmt::format("  %x{0} = view %x {1} -> [m, k]\n  %v{0} = view %{0} {1} -> [n, k]\n"
+                         "  %p{0} = mul %x{0}, %v{0}\n  %f{0} = fold {1} over [k] {{ sum %p{0}[m, n, k] }}\n"
+                         "  %s{0} = get %f{0}, 0\n",
+                         w, shape);
+    };
+    return fmt::format("fn @rows(%x: f32[50, {1}], %w: f32[{0}, {1}], %u: f32[{0}, {1}]) {{\n", columns,
+                       deep) +
+           product("w") + (gated ? product("u") + "  %y = mul %sw, %su\n" : "  %y = neg %sw\n") +
+           "  return y = %y\n}\n";
+  };
+  MachineLimits limits{.lanes = 16, .vector_registers = 32, .full_rate = true, .l1 = 4096, .l2 = 160 << 10};
+  for (const int threads : {1, 2}) {
+    limits.threads = threads;
+    // The whole sum in one panel, and in two, after each other and with a last one that is not full.
+    expect_schedule(term(520, 80, false), limits,
+                    {"order fw.panels n.c n.p k.c", "prefetch fw.panels w n.p m.t k.i 1"});
+    expect_schedule(term(384, 80, true), limits,
+                    {"prefetch fw.panels w n.p m.t k.i 1", "prefetch fu.panels u n.p m.t k_2.i 1"});
+    expect_schedule(term(384, 160, false), limits,
+                    {"order fw.panels n.c k.c n.p", "prefetch fw.panels w n.p m.t k.i 1"});
+    expect_schedule(term(384, 160, true), limits,
+                    {"order fu.panels n.c k_2.c n.p", "prefetch fu.panels u n.p m.t k_2.i 1"});
+  }
+}
+
 // Scales before codes in one array: a few rows ask for the next blocks whole, and one row leaves
 // reading at one place to the processor.
 TEST(Streams, FieldsOfBlocksAreAskedForBlockByBlock) {
