@@ -4,6 +4,7 @@
 #include "choose/blocking.h"
 #include "choose/decisions.h"
 #include "choose/default_schedule.h"
+#include <array>
 
 namespace luminal::kernel {
 
@@ -183,6 +184,15 @@ private:
   void whole_copy(const WindowedProduct& product, int64_t apart = 1);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
   // Products with an operand that is transposed as panels of it are copied (choose_transposed.cpp).
+  struct OperandLoops {
+    std::array<const FormulaLoad*, 2> loads;
+    std::array<std::vector<Expr>, 2> index;
+    std::vector<StageLoop> depth;
+    std::array<std::vector<StageLoop>, 2> kept; // along which one operand moves, and the other one does not
+    bool side_by_side(const Cone& cone, int load, const StageLoop& l) const;
+  };
+  std::optional<OperandLoops> operand_loops(StageId s, const std::vector<std::string>& common) const;
+  bool lanes_of_channels(StageId s, const std::vector<std::string>& common);
   struct PanelProduct {
     StageLoop columns;           // along which the panels' operand alone moves, and
     AxisId axis;                 // their axis

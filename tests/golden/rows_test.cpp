@@ -265,6 +265,26 @@ TEST(Panels, OfWeightsAreMadeOneByOne) {
   }
 }
 
+// The gradient of a convolution's weights where channels are contiguous in the image and in the result: lanes go
+// along them, rows of the other operand share the windows.
+TEST(Panels, WindowsOfContiguousChannelsNeedNone) {
+  const std::string space = "[o: 18, i: 32, y: 3, z: 3, n: 2, h: 12, w: 13]";
+  const std::string term = fmt::format(R"(fn @weights(%g: f32[2, 18, 12, 13], %x: f32[2, 12, 13, 32]) {{
+  %a = view %g {0} -> [n, o, h, w]
+  %b = view %x {0} -> [n, y + h - 1, z + w - 1, i]
+    where y + h >= 1 and y + h < 13 and z + w >= 1 and z + w < 14
+  %p = mul %a, %b
+  %f = fold {0} over [n, h, w] {{ sum %p[o, i, y, z, n, h, w] }}
+  %d = get %f, 0
+  %t = view %d [o: 18, y: 3, z: 3, i: 32] -> [o, i, y, z]
+  %y = neg %t
+  return y = %y
+}}
+)",
+                                       space);
+  expect_schedule(term, {.lanes = 16, .vector_registers = 32}, {"i.v i.l\nvector f i.l\nunroll f o.i z i.v"});
+}
+
 // Scales before codes in one array: a few rows ask for the next blocks whole, and one row leaves
 // reading at one place to the processor.
 TEST(Streams, FieldsOfBlocksAreAskedForBlockByBlock) {
