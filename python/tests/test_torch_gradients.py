@@ -65,7 +65,9 @@ class Gradients(test_torch.Case):
                         made = self.check(grid, theta)
                         if trained:
                             seeds = torch.randn_like(grid(theta))
-                            got, wanted = (torch.autograd.grad(f(theta), theta, seeds)[0] for f in (made, grid))
+                            got, wanted = (
+                                torch.autograd.grad(f(theta), theta, seeds)[0] for f in (made, grid)
+                            )
                             self.same(got, wanted)
 
     def test_one_number_in_each_line(self):

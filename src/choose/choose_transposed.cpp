@@ -209,9 +209,9 @@ bool DefaultScheduler::copy_panels(StageId& s, const PanelProduct& p, int64_t co
   return true;
 }
 
-/// Windows of an image whose channels are contiguous, as the results are along them: lanes go along these, and a
-/// tile has some rows of the other operand beside the places of the innermost window, which overlap. Nothing is
-/// copied into panels.
+/// Windows of an image whose channels are contiguous, as the results are along them: lanes go along
+/// these, and a tile has some rows of the other operand beside the places of the innermost window,
+/// which overlap. Nothing is copied into panels.
 bool DefaultScheduler::lanes_of_channels(StageId s, const std::vector<std::string>& common) {
   const auto loops = operand_loops(s, common);
   if (!loops) return false;
@@ -227,19 +227,19 @@ bool DefaultScheduler::lanes_of_channels(StageId s, const std::vector<std::strin
       return trips(l) % limits_.lanes == 0 && loops->side_by_side(nests_.cone, load, l) && written(l);
     });
     if (lanes == windows.end() || windows.size() < 2 || rows.empty()) continue;
-    const StageLoop channels = *lanes;
+    const std::string channels = lanes->name;
+    const int64_t all_vectors = trips(*lanes) / limits_.lanes;
     windows.erase(lanes);
-    const int64_t vectors = std::min<int64_t>(trips(channels) / limits_.lanes, 2),
-                  window = trips(windows.back());
+    const int64_t vectors = std::min<int64_t>(all_vectors, 2), window = trips(windows.back());
     int64_t part = std::min<int64_t>(trips(rows.back()), 8);
     while (part > 0 && !tile_fits(part * window, vectors)) part--;
     if (part == 0 || window > 4 || !ask(s, "channels", 1, {0, 1})) continue;
     const std::string name = stage(s).name;
     const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
-    const std::string panel = fresh(channels.name + ".p"), inside = fresh(channels.name + ".q"),
-                      vector = fresh(channels.name + ".v"), lane = fresh(channels.name + ".l"),
+    const std::string panel = fresh(channels + ".p"), inside = fresh(channels + ".q"),
+                      vector = fresh(channels + ".v"), lane = fresh(channels + ".l"),
                       tile = fresh(rows.back().name + ".t"), row = fresh(rows.back().name + ".i");
-    add(DirectiveKind::split, {name, channels.name, panel, inside}, {vectors * limits_.lanes});
+    add(DirectiveKind::split, {name, channels, panel, inside}, {vectors * limits_.lanes});
     add(DirectiveKind::split, {name, inside, vector, lane}, {limits_.lanes});
     add(DirectiveKind::split, {name, rows.back().name, tile, row}, {part});
     std::vector<std::string> outside, summed;
@@ -250,8 +250,7 @@ bool DefaultScheduler::lanes_of_channels(StageId s, const std::vector<std::strin
     order_loops(name, {{panel}, outside, summed, {row, windows.back().name, vector, lane}});
     add(DirectiveKind::vector, {name, lane});
     add(DirectiveKind::unroll, {name, row, windows.back().name, vector});
-    add(DirectiveKind::parallel,
-        {name, trips(channels) / limits_.lanes / vectors > 1 ? panel : outside.front()});
+    add(DirectiveKind::parallel, {name, all_vectors > vectors ? panel : outside.front()});
     done_ = s;
     return true;
   }

@@ -1,6 +1,6 @@
-// compile/one_hot.cpp -- a number everywhere, with others written along one axis where indices say, at most one
-// in each line: each element asks whether the index is its place. The kernel that reads the result computes it
-// (the gradient of a cross entropy, one-hot labels), and the result is not stored for it.
+// compile/one_hot.cpp -- a number everywhere, with others written along one axis where indices say, at most
+// one in each line: each element asks whether the index is its place. The kernel that reads the result
+// computes it, and nothing is stored for it (labels as columns of zeros with a one).
 #include "compile/pass_list.h"
 #include "compile/rewrite.h"
 #include <algorithm>
@@ -41,7 +41,7 @@ NodeId as_selection(FunctionBuilder& b, const ScatterAttr& scatter, const Lines&
                     NodeId values, NodeId index) {
   const Shape shape = b[base].type().shape, space = b[values].type().shape;
   const size_t along = size_t(std::ranges::find(lines, -1) - lines.begin());
-  // The index, held to its range by the policy of the scatter; what is dropped is no place.
+  // The index, held to its range by the policy of the scatter; what is dropped is at none.
   ViewAttr held;
   held.shape = space;
   held.map = {hole_symbol(0, scatter.holes[0].range)};

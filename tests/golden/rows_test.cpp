@@ -265,8 +265,8 @@ TEST(Panels, OfWeightsAreMadeOneByOne) {
   }
 }
 
-// The gradient of a convolution's weights where channels are contiguous in the image and in the result: lanes go
-// along them, rows of the other operand share the windows.
+// The gradient of a convolution's weights where channels are contiguous in the image and in the
+// result: lanes go along them, rows of the other operand share the windows.
 TEST(Panels, WindowsOfContiguousChannelsNeedNone) {
   const std::string space = "[o: 18, i: 32, y: 3, z: 3, n: 2, h: 12, w: 13]";
   const std::string term = fmt::format(R"(fn @weights(%g: f32[2, 18, 12, 13], %x: f32[2, 12, 13, 32]) {{
