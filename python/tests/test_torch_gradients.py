@@ -3,6 +3,7 @@
 import contextlib
 import io
 import unittest
+import warnings
 
 import test_torch
 from test_torch import compiled
@@ -45,6 +46,49 @@ class Gradients(test_torch.Case):
             torch.randn(5, 3, requires_grad=True),
             each,
         )
+
+    def test_moved_grids(self):
+        nn = torch.nn.functional
+        for size in ((2, 3, 7, 9), (1, 1, 4, 2), (2, 1, 3, 4, 5), (3, 2, 1, 1)):
+            for corners in (False, True):
+                for dtype in (torch.float32, torch.float64):
+                    axes = len(size) - 2
+                    # PyTorch's own gradient of grids with one place along an axis cannot be traced.
+                    trained = min(size[2:]) > 1
+                    theta = torch.randn(size[0], axes, axes + 1, dtype=dtype, requires_grad=trained)
+                    with self.subTest(size=size, corners=corners, dtype=dtype), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # corners of one place
+
+                        def grid(theta):
+                            return nn.affine_grid(theta, size, align_corners=corners)
+
+                        made = self.check(grid, theta)
+                        if trained:
+                            seeds = torch.randn_like(grid(theta))
+                            got, wanted = (
+                                torch.autograd.grad(f(theta), theta, seeds)[0] for f in (made, grid)
+                            )
+                            self.same(got, wanted)
+
+    def test_one_number_in_each_line(self):
+        nn = torch.nn.functional
+        labels = torch.tensor([[0, 3, 2], [3, 1, 1]])
+        for ignored in (-100, 1):
+            with self.subTest(ignored=ignored):
+                x = torch.randn(2, 4, 3, requires_grad=True)
+
+                def loss(x):
+                    return nn.cross_entropy(x, labels, ignore_index=ignored)
+
+                made = self.check(loss, x)
+                got, wanted = (torch.autograd.grad(f(x), x)[0] for f in (made, loss))
+                self.same(got, wanted)
+        scattered = compiled(lambda at, value: torch.full((3, 5), 2.0).scatter(1, at[:, None], value))
+        at, value = torch.tensor([4, 0, 2]), torch.tensor([[1.0], [-3.0], [float("nan")]])
+        wanted = torch.full((3, 5), 2.0).scatter(1, at[:, None], value)
+        self.same(scattered(at, value), wanted, equal_nan=True)
+        with self.assertRaisesRegex(Exception, "scatter|index|range"):
+            scattered(torch.tensor([4, 5, 2]), value)
 
     def test_normalised_weights(self):
         for dim in (0, 1):

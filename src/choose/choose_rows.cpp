@@ -116,20 +116,44 @@ std::vector<DefaultScheduler::RowProduct> DefaultScheduler::row_products(int64_t
   return products;
 }
 
+/// Steps of the sum in one panel: a block of rows and a panel of this depth share the second cache.
+int64_t DefaultScheduler::depth_of_panels(const RowProduct& p) const {
+  const int64_t deep = axis_at(p.k).extent.value(), block = block_of_panels(p),
+                usual = std::max<int64_t>(block, limits_.l2 / 2048);
+  return round_up(parts_of(deep, parts_of(deep, usual)), block);
+}
+
+int64_t DefaultScheduler::rows_of_panels(int64_t depth) const {
+  const int64_t tile_rows = limits_.vector_registers >= 32 ? 4 : 6;
+  return std::max(limits_.l2 / 2 / (4 * depth) / tile_rows, int64_t{4}) * tile_rows;
+}
+
+/// Where multiplying is as fast as the second cache, and that holds all rows: is each panel made when its
+/// tiles begin, which ask for what becomes the next one? (All workers wait for memory otherwise, and then
+/// multiply.)
+DefaultScheduler::ByPanel DefaultScheduler::by_panel(const std::vector<RowProduct>& products) const {
+  int64_t bytes = 0;
+  bool whole = true;
+  for (const RowProduct& p : products) {
+    const int64_t deep = axis_at(p.k).extent.value(), depth = depth_of_panels(p);
+    if (!limits_.full_rate || !p.plain || axis_at(p.m).extent.range().high > rows_of_panels(depth))
+      return ByPanel::no;
+    bytes += deep * axis_at(p.n).extent.value() * 4;
+    whole &= depth == deep;
+  }
+  if (bytes <= limits_.l2) return ByPanel::no;
+  return whole ? ByPanel::whole : ByPanel::parts;
+}
+
 /// Panels of one weight, transposed where they are packed, and the loops of its product.
 void DefaultScheduler::panels_of_rows(const RowProduct& p, const std::string& name, const RowLoops& r,
                                       bool first) {
-  const auto& [nname, mname, nc, nn, np, ni, nv, nl, mc, mm, mt, mi, share] = r;
+  const auto& [nname, mname, nc, nn, np, ni, nv, nl, mc, mm, mt, mi, share, by] = r;
   const int64_t lanes = limits_.lanes, columns = panel_columns(),
                 tile_rows = limits_.vector_registers >= 32 ? 4 : 6;
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   const std::string k = axis_at(p.k).name, x = value_at(p.x).name;
-  const int64_t deep = axis_at(p.k).extent.value();
-  const int64_t block = p.blocks.empty() ? lanes : std::max(p.blocks.back(), lanes);
-  // A block of rows and a panel of this depth share the second cache.
-  const int64_t usual_depth = std::max<int64_t>(block, limits_.l2 / 2048);
-  const int64_t depth = round_up(parts_of(deep, parts_of(deep, usual_depth)), block);
-  const int64_t rows = std::max(limits_.l2 / 2 / (4 * depth) / tile_rows, int64_t{4}) * tile_rows;
+  const int64_t block = block_of_panels(p), depth = depth_of_panels(p), rows = rows_of_panels(depth);
   const std::string kc = fresh(k + ".c"), ki = fresh(k + ".i"), kb = fresh(k + ".b"), kj = fresh(k + ".j"),
                     kt = fresh(k + ".t"), ku = fresh(k + ".u");
   std::string unpacked, source;
@@ -151,20 +175,29 @@ void DefaultScheduler::panels_of_rows(const RowProduct& p, const std::string& na
     add(DirectiveKind::split, {st, ni, nv, nl}, {lanes});
     add(DirectiveKind::split, {st, k, kc, ki}, {depth});
   }
-  const auto in_order = [&](const std::string& who, std::initializer_list<std::string> loops) {
+  const auto in_order = [&](const std::string& who, const std::vector<std::string>& outside,
+                            const std::vector<std::string>& loops) {
     std::vector<std::string> words{who};
-    words.insert(words.end(), loops);
+    words.insert(words.end(), outside.begin(), outside.end());
+    words.insert(words.end(), loops.begin(), loops.end());
     add(DirectiveKind::order, std::move(words));
   };
+  // The copy stands in the last of the outer loops.
+  std::vector<std::string> outer{nc, kc}, rows_and_panels{mc, np};
+  if (by == ByPanel::whole) outer = {nc, np, kc};
+  if (by == ByPanel::parts) outer = {nc, kc, np};
+  if (by != ByPanel::no) rows_and_panels = {mc};
   if (unpacked.empty()) {
     add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
-    in_order(copy, {nc, kc, np, nv, kt, ku, nl});
+    in_order(copy, {nc},
+             by == ByPanel::whole ? std::vector{np, kc, nv, kt, ku, nl}
+                                  : std::vector{kc, np, nv, kt, ku, nl});
   } else {
     // Some lines of as many rows as there are lanes are unpacked along the rows, then transposed.
     const int64_t piece = std::max<int64_t>(block, 4 * lanes);
     for (auto& st : {copy, unpacked}) add(DirectiveKind::split, {st, ki, kb, kj}, {piece});
     add(DirectiveKind::split, {copy, kj, kt, ku}, {lanes});
-    in_order(copy, {nc, kc, np, nv, kb, kt, ku, nl});
+    in_order(copy, {nc, kc, np}, {nv, kb, kt, ku, nl});
     std::vector<std::string> inside;
     std::string inner = kj;
     int64_t extent = piece;
@@ -192,20 +225,25 @@ void DefaultScheduler::panels_of_rows(const RowProduct& p, const std::string& na
     add(DirectiveKind::at, {copy, kb});
   }
   add(DirectiveKind::store,
-      {panels, kc, fmt::format("{}/{}", nname, columns), k, fmt::format("{}%{}", nname, columns)});
+      {panels, outer.back(), fmt::format("{}/{}", nname, columns), k, fmt::format("{}%{}", nname, columns)});
   add(DirectiveKind::vector, {copy, nl});
   add(DirectiveKind::unroll, {copy, ku});
   add(DirectiveKind::parallel, {copy, nc});
-  if (!first) add(DirectiveKind::at, {unpacked.empty() ? copy : unpacked, nc});
+  if (!first) add(DirectiveKind::at, {unpacked.empty() ? copy : unpacked, by == ByPanel::whole ? np : nc});
   add(DirectiveKind::split, {name, mname, mc, mm}, {rows});
   add(DirectiveKind::split, {name, mm, mt, mi}, {tile_rows});
-  in_order(name, {nc, kc, mc, np, mt, ki, mi, nv, nl});
+  rows_and_panels.insert(rows_and_panels.end(), {mt, ki, mi, nv, nl});
+  in_order(name, outer, rows_and_panels);
   add(DirectiveKind::parallel, {name, nc});
   add(DirectiveKind::vector, {name, nl});
   add(DirectiveKind::unroll, {name, mi, nv});
   try_add(DirectiveKind::prefetch, {name, x, mt, ki}, {1});
+  if (by != ByPanel::no) try_add(DirectiveKind::prefetch, {copy, source, np, mt, ki}, {1});
+  if (by == ByPanel::parts) // sums go on in memory
+    try_add(DirectiveKind::prefetch, {name, value_at(stage(nests_.stage(name)).components[0].out).name, mt},
+            {1});
   add(DirectiveKind::jam, {name, ki}, {4});
-  add(DirectiveKind::at, {name, kc});
+  add(DirectiveKind::at, {name, outer.back()});
 }
 
 /// Weights that are transposed for many rows: the whole cone is products with one set of rows and
@@ -220,7 +258,8 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
                 all_columns = axis_at(n).extent.value();
   // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the
   // caches until the map comes.
-  const int64_t usual_share = map ? 512 : 1024;
+  const ByPanel by = by_panel(products);
+  const int64_t usual_share = by == ByPanel::whole ? all_columns : map ? 512 : 1024;
   const int64_t shares = round_up(parts_of(all_columns, usual_share), threads);
   const int64_t share = round_up(parts_of(all_columns, shares), panel_columns());
 
@@ -238,7 +277,8 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
                    fresh(mname + ".m"),
                    fresh(mname + ".t"),
                    fresh(mname + ".i"),
-                   share};
+                   share,
+                   by};
   const std::string map_name = map ? stage(map).name : "";
   std::vector<std::string> names;
   for (const RowProduct& p : products) names.push_back(stage(p.stage).name);
@@ -246,12 +286,16 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   if (map) {
     const std::string no = fresh(nname + ".o"), nw = fresh(nname + ".w");
     add(DirectiveKind::split, {map_name, nname, l.nc, l.nn}, {share});
-    add(DirectiveKind::split, {map_name, l.nn, no, nw}, {lanes});
-    add(DirectiveKind::order, {map_name, l.nc, mname, no, nw});
+    if (by == ByPanel::whole) add(DirectiveKind::split, {map_name, l.nn, l.np, l.ni}, {panel_columns()});
+    add(DirectiveKind::split, {map_name, by == ByPanel::whole ? l.ni : l.nn, no, nw}, {lanes});
+    if (by == ByPanel::whole)
+      add(DirectiveKind::order, {map_name, l.nc, l.np, mname, no, nw});
+    else
+      add(DirectiveKind::order, {map_name, l.nc, mname, no, nw});
     add(DirectiveKind::parallel, {map_name, l.nc});
     add(DirectiveKind::vector, {map_name, nw});
     add(DirectiveKind::jam, {map_name, no}, {4});
-    add(DirectiveKind::at, {map_name, l.nc});
+    add(DirectiveKind::at, {map_name, by == ByPanel::whole ? l.np : l.nc});
   }
   return mname;
 }

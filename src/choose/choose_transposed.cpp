@@ -57,15 +57,14 @@ std::string DefaultScheduler::joint_dimension(const std::string& copy) const {
   return "d" + std::to_string(d);
 }
 
-/// What transposed_panels() takes on, or nothing: f32 operands of constant extents without conditions, of
-/// which one has a single kept axis and rows along a summed one.
-std::optional<DefaultScheduler::PanelProduct>
-DefaultScheduler::panel_product(StageId s, const std::vector<std::string>& common) const {
+/// The loops of a product of f32 operands of constant extents without conditions, over several summed axes.
+std::optional<DefaultScheduler::OperandLoops>
+DefaultScheduler::operand_loops(StageId s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   const std::vector<const Formula*> both = factors(s);
   if (both.empty() || !common.empty() || !st.domain.is_constant(1)) return {};
-  const FormulaLoad* const loads[] = {load_of(*both[0]), load_of(*both[1])};
-  std::vector<Expr> index[2];
+  OperandLoops made{{load_of(*both[0]), load_of(*both[1])}, {}, {}, {}};
+  auto& [loads, index, depth, kept] = made;
   for (int load : {0, 1}) {
     const ConeValue& value = value_at(loads[size_t(load)]->value);
     if (!loads[size_t(load)]->guard.is_constant(1) || value.dtype != DType::f32 ||
@@ -73,22 +72,36 @@ DefaultScheduler::panel_product(StageId s, const std::vector<std::string>& commo
       return {};
     index[load] = over_loops(nest(s), loads[size_t(load)]->index);
   }
-  const auto side_by_side = [&](int load, const StageLoop& l) {
-    return step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
-  };
-  std::vector<const StageLoop*> depth, kept[2]; // kept: along which that operand moves
   for (auto& l : nest(s).loops) {
     if (!l.symbol.is_symbol()) continue;
     if (!l.extent.is_constant()) return {};
     const bool first = varies(index[0], l.symbol), second = varies(index[1], l.symbol);
     if (first && second && loop_reduces(s, l))
-      depth.push_back(&l);
+      depth.push_back(l);
     else if (first != second && !loop_reduces(s, l))
-      kept[first ? 0 : 1].push_back(&l);
+      kept[first ? 0 : 1].push_back(l);
     else
       return {};
   }
   if (depth.size() < 2 || reduced_axes(st).size() < 2) return {};
+  return made;
+}
+
+bool DefaultScheduler::OperandLoops::side_by_side(const Cone& cone, int load, const StageLoop& l) const {
+  return step_of(cone, loads[size_t(load)]->value, index[size_t(load)], l.symbol) == Step::contiguous;
+}
+
+/// What transposed_panels() takes on, or nothing: one operand has a single kept axis and rows along a summed
+/// one.
+std::optional<DefaultScheduler::PanelProduct>
+DefaultScheduler::panel_product(StageId s, const std::vector<std::string>& common) const {
+  const Stage& st = stage(s);
+  const auto loops = operand_loops(s, common);
+  if (!loops) return {};
+  const auto& [loads, index, depth, kept] = *loops;
+  const auto side_by_side = [&](int load, const StageLoop& l) {
+    return loops->side_by_side(nests_.cone, load, l);
+  };
   const auto axis_of = [&](const StageLoop& l) {
     const auto found = std::ranges::find(nests_.cone.axes, l.symbol, &ConeAxis::symbol);
     return found == nests_.cone.axes.end() ? AxisId() : AxisId(found - nests_.cone.axes.begin());
@@ -104,17 +117,17 @@ DefaultScheduler::panel_product(StageId s, const std::vector<std::string>& commo
   std::optional<int> found;
   for (int load : {0, 1}) {
     if (kept[load].size() != 1 || kept[1 - load].empty()) continue;
-    const StageLoop& n = *kept[load][0];
+    const StageLoop& n = kept[load][0];
     if (trips(n) < limits_.lanes || !axis_of(n) || side_by_side(load, n) ||
         value_at(loads[size_t(load)]->value).role == ValueRole::interior ||
-        std::ranges::none_of(depth, [&](auto* l) { return side_by_side(load, *l); }))
+        std::ranges::none_of(depth, [&](auto& l) { return side_by_side(load, l); }))
       continue;
     if (!found || written(n)) found = load;
   }
   if (!found) return {};
-  PanelProduct p{*kept[*found][0], axis_of(*kept[*found][0]), loads[size_t(*found)], {}};
-  for (auto* l : kept[1 - *found]) p.rows.push_back(*l), p.uses *= trips(*l);
-  for (auto* l : depth) p.deep *= trips(*l);
+  PanelProduct p{kept[*found][0], axis_of(kept[*found][0]), loads[size_t(*found)], {}};
+  for (auto& l : kept[1 - *found]) p.rows.push_back(l), p.uses *= trips(l);
+  for (auto& l : depth) p.deep *= trips(l);
   if (p.uses < fewest_transposed || p.deep < 64) return {};
   return p;
 }
@@ -194,6 +207,54 @@ bool DefaultScheduler::copy_panels(StageId& s, const PanelProduct& p, int64_t co
   add(DirectiveKind::store, stored);
   add(DirectiveKind::vector, {copy, l.lanes});
   return true;
+}
+
+/// Windows of an image whose channels are contiguous, as the results are along them: lanes go along
+/// these, and a tile has some rows of the other operand beside the places of the innermost window,
+/// which overlap. Nothing is copied into panels.
+bool DefaultScheduler::lanes_of_channels(StageId s, const std::vector<std::string>& common) {
+  const auto loops = operand_loops(s, common);
+  if (!loops) return false;
+  const auto written = [&](const StageLoop& l) {
+    return std::ranges::all_of(stage(s).components, [&](auto& c) {
+      return !c.out || value_at(c.out).role != ValueRole::output ||
+             step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol) == Step::contiguous;
+    });
+  };
+  for (int load : {0, 1}) {
+    std::vector<StageLoop> windows = loops->kept[load], rows = loops->kept[1 - load];
+    const auto lanes = std::ranges::find_if(windows, [&](auto& l) {
+      return trips(l) % limits_.lanes == 0 && loops->side_by_side(nests_.cone, load, l) && written(l);
+    });
+    if (lanes == windows.end() || windows.size() < 2 || rows.empty()) continue;
+    const std::string channels = lanes->name;
+    const int64_t all_vectors = trips(*lanes) / limits_.lanes;
+    windows.erase(lanes);
+    const int64_t vectors = std::min<int64_t>(all_vectors, 2), window = trips(windows.back());
+    int64_t part = std::min<int64_t>(trips(rows.back()), 8);
+    while (part > 0 && !tile_fits(part * window, vectors)) part--;
+    if (part == 0 || window > 4 || !ask(s, "channels", 1, {0, 1})) continue;
+    const std::string name = stage(s).name;
+    const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
+    const std::string panel = fresh(channels + ".p"), inside = fresh(channels + ".q"),
+                      vector = fresh(channels + ".v"), lane = fresh(channels + ".l"),
+                      tile = fresh(rows.back().name + ".t"), row = fresh(rows.back().name + ".i");
+    add(DirectiveKind::split, {name, channels, panel, inside}, {vectors * limits_.lanes});
+    add(DirectiveKind::split, {name, inside, vector, lane}, {limits_.lanes});
+    add(DirectiveKind::split, {name, rows.back().name, tile, row}, {part});
+    std::vector<std::string> outside, summed;
+    for (size_t r = 0; r + 1 < rows.size(); r++) outside.push_back(rows[r].name);
+    outside.push_back(tile);
+    for (size_t w = 0; w + 1 < windows.size(); w++) outside.push_back(windows[w].name);
+    for (auto& l : loops->depth) summed.push_back(l.name);
+    order_loops(name, {{panel}, outside, summed, {row, windows.back().name, vector, lane}});
+    add(DirectiveKind::vector, {name, lane});
+    add(DirectiveKind::unroll, {name, row, windows.back().name, vector});
+    add(DirectiveKind::parallel, {name, all_vectors > vectors ? panel : outside.front()});
+    done_ = s;
+    return true;
+  }
+  return false;
 }
 
 /// Lanes go along one operand's kept axis: panels of it are transposed as they are copied, for the

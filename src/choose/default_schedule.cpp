@@ -411,7 +411,8 @@ Schedule DefaultScheduler::run(Fallback fallback) {
       batched_.insert(name);
     const bool done = (product && padded_products_.contains(name) && padded_tile(s, shared)) ||
                       ((product || batched_.contains(name)) && matmul(s, shared)) ||
-                      (product && transposed_panels(s, shared)) || columns_apart_tile(s, shared);
+                      (product && (lanes_of_channels(s, shared) || transposed_panels(s, shared))) ||
+                      columns_apart_tile(s, shared);
     if (!done) loops(s, shared);
     s = done_;
     if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});

@@ -4,6 +4,7 @@
 #include "choose/blocking.h"
 #include "choose/decisions.h"
 #include "choose/default_schedule.h"
+#include <array>
 
 namespace luminal::kernel {
 
@@ -183,6 +184,15 @@ private:
   void whole_copy(const WindowedProduct& product, int64_t apart = 1);
   static constexpr int64_t fewest_transposed = 16; // rows that pay for transposing what they share
   // Products with an operand that is transposed as panels of it are copied (choose_transposed.cpp).
+  struct OperandLoops {
+    std::array<const FormulaLoad*, 2> loads;
+    std::array<std::vector<Expr>, 2> index;
+    std::vector<StageLoop> depth;
+    std::array<std::vector<StageLoop>, 2> kept; // along which one operand moves, and the other one does not
+    bool side_by_side(const Cone& cone, int load, const StageLoop& l) const;
+  };
+  std::optional<OperandLoops> operand_loops(StageId s, const std::vector<std::string>& common) const;
+  bool lanes_of_channels(StageId s, const std::vector<std::string>& common);
   struct PanelProduct {
     StageLoop columns;           // along which the panels' operand alone moves, and
     AxisId axis;                 // their axis
@@ -346,10 +356,18 @@ private:
     bool plain = false;
     std::vector<int64_t> blocks; // of the sum
   };
-  struct RowLoops { // names of axes and of the loops that they are split into
+  enum class ByPanel { no, parts, whole }; // of the sum in each panel
+  struct RowLoops {                        // names of axes and of the loops that they are split into
     std::string nname, mname, nc, nn, np, ni, nv, nl, mc, mm, mt, mi;
     int64_t share; // columns
+    ByPanel by;
   };
+  int64_t block_of_panels(const RowProduct& p) const {
+    return p.blocks.empty() ? limits_.lanes : std::max<int64_t>(p.blocks.back(), limits_.lanes);
+  }
+  int64_t depth_of_panels(const RowProduct& p) const;
+  int64_t rows_of_panels(int64_t depth) const;
+  ByPanel by_panel(const std::vector<RowProduct>& products) const;
   std::optional<RowProduct> row_product(StageId s) const;
   std::vector<RowProduct> row_products(int64_t fewest, StageId& map) const;
   int64_t panel_columns() const { return (limits_.vector_registers >= 32 ? 4 : 2) * limits_.lanes; }

@@ -368,6 +368,8 @@ private:
   bool once_a_column(NodeId id, const Demand& demand) const {
     const Shape& shape = f_[id].type().shape;
     const bool statistic = std::ranges::any_of(f_[id].inputs, [&](NodeId in) {
+      while (f_[in].kind == NodeKind::view && std::get<ViewAttr>(f_[in].attr).holes.empty())
+        in = f_[in].inputs[0]; // an axis of one element in the place of the one that is reduced
       const auto* fold =
           f_[in].kind == NodeKind::get ? std::get_if<FoldAttr>(&f_[f_[in].inputs[0]].attr) : nullptr;
       return fold && fold->monoid.size() == 1 && reduces_columns(*fold);

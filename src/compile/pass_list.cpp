@@ -17,6 +17,7 @@ static constexpr FunctionPass of_functions[] = {
     {"images",    "sums over windows larger than their images are sums over the images", exchange_windows},
     {"seams",     "folds over joined values become folds of their parts",               part_folds},
     {"scatters",  "sums of scatters are scatters, one into the result of the other",    chain_scatters},
+    {"one_hot",   "elements ask whether an index is their place, where one writes a line",  spread_indices},
     {"rules",     "of the equal programs of each region the one that takes least",      search_regions},
     {"load",      "what depends on weights alone is computed once, at load",            split_load},
     {"fuse",      "which values of a step are stored, and which one kernel computes",   partition_step},

@@ -38,10 +38,11 @@ Result<void> inline_called(PlanState& state, FunctionPlan& f);
 Result<void> expand_all_sorts(PlanState& state, FunctionPlan& f);
 Result<void> empty_all_views(PlanState& state, FunctionPlan& f);
 Result<void> split_all_tuples(PlanState& state, FunctionPlan& f);
-// image_sums.cpp, seams.cpp, scatter_chain.cpp, subnormal_factors.cpp
+// image_sums.cpp, seams.cpp, scatter_chain.cpp, one_hot.cpp, subnormal_factors.cpp
 Result<void> exchange_windows(PlanState& state, FunctionPlan& f);
 Result<void> part_folds(PlanState& state, FunctionPlan& f);
 Result<void> chain_scatters(PlanState& state, FunctionPlan& f);
+Result<void> spread_indices(PlanState& state, FunctionPlan& f);
 Result<void> zero_small_factors(PlanState& state, FunctionPlan& f);
 // region_search.cpp
 Result<void> search_regions(PlanState& state, FunctionPlan& f);

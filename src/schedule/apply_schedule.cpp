@@ -267,10 +267,10 @@ void prefetch(Nests& nests, const Directive& d) {
   auto& w = d.words;
   StageId s = nests.stage(w[0]);
   if (w.size() > 5) refuse("one loop and two inside of it are enough");
-  for (const std::string& loop : std::span(w).subspan(2, w.size() == 5 ? 2 : 1))
-    if (!nests.stages[s].find(loop)) refuse("stage {} has no loop {}", w[0], loop);
-  if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
-    refuse("no stage has loop {}", w.back());
+  if (!nests.stages[s].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
+  for (const std::string& loop : std::span(w).subspan(3)) // of this stage, or of one that runs meanwhile
+    if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(loop) != nullptr; }))
+      refuse("no stage has loop {}", loop);
   nests.stages[s].prefetches.push_back(
       {nests.value(w[1]), w[2], w.back(), d.numbers[0], w.size() == 5 ? w[3] : ""});
 }

@@ -103,21 +103,9 @@ public:
   /// [rows, k], in descending order of the keys.
   Tensor places(const Tensor& x, int64_t k) {
     Graph graph(x.graph());
-    Shape space = rows_;
-    space.push_back(blocks_);
-    space.push_back(size_);
-    const Expr block = axis_symbol(int(rows_.size()), blocks_),
-               inside = axis_symbol(int(rows_.size()) + 1, size_);
-    const Expr place = block * size_ + inside;
-    const auto at = [&](FunctionBuilder& b) {
-      return b.view(node_id(x), space, index(place), lt(place, extent_));
-    };
-    Tensor elements = built(x, at);
-    Tensor all = built(x, [&](FunctionBuilder& b) { return b.iota(space, place, DType::i64); });
-    Tensor keys = packed_keys(elements, all, largest_, where_);
-    Tensor there =
-        built(x, [&](FunctionBuilder& b) { return b.iota(space, lt(place, extent_), DType::boolean); });
-    Tensor greatest = chosen(there, keys, least(x, space)).max({-1}, false, where_);
+    const Elements all = in_blocks(x);
+    Tensor keys = packed_keys(all.values, all.places, largest_, where_);
+    Tensor greatest = chosen(all.there, keys, least(x, all.space)).max({-1}, false, where_);
     auto found = graph.loop(
         k, {greatest}, {}, {x},
         [&](Graph&, const Tensor&, const std::vector<Tensor>& carried, const std::vector<Tensor>&,
@@ -127,7 +115,24 @@ public:
     return place_of(picked);
   }
 
-private:
+protected:
+  struct Elements { // of one block of each row, or of all blocks
+    Shape space;
+    Tensor values, places, there; // there: is not behind the end of the axis
+  };
+  Elements in_blocks(const Tensor& x) const {
+    Shape space = rows_;
+    space.push_back(blocks_);
+    space.push_back(size_);
+    const Expr place =
+        axis_symbol(int(rows_.size()), blocks_) * size_ + axis_symbol(int(rows_.size()) + 1, size_);
+    const auto made = [&](auto&& make) { return built(x, make); };
+    return {space, made([&](FunctionBuilder& b) {
+              return b.view(node_id(x), space, index(place), lt(place, extent_));
+            }),
+            made([&](FunctionBuilder& b) { return b.iota(space, place, DType::i64); }),
+            made([&](FunctionBuilder& b) { return b.iota(space, lt(place, extent_), DType::boolean); })};
+  }
   template <class Make> Tensor built(const Tensor& x, Make&& make) const {
     return build("topk", x.graph(), where_, make);
   }
@@ -159,14 +164,11 @@ private:
     return broadcast_to("topk", x.unsqueeze(-1, where_), shape, where_);
   }
 
-  Graph::LoopResult step(const Tensor& x, const Tensor& greatest) const {
-    Tensor best = greatest.max({-1}, false, where_);
-    Tensor block = apply(Op::shr, place_of(best), number(best, std::countr_zero(uint64_t(size_)), rows_));
-    Shape space = rows_, table = rows_;
+  /// The block of each row.
+  Elements of_block(const Tensor& x, const Tensor& block) const {
+    Shape space = rows_;
     space.push_back(size_);
-    table.push_back(blocks_);
-    const Expr j = axis_symbol(int(rows_.size()), size_), of = axis_symbol(int(rows_.size()), blocks_);
-    // The keys of the block that come after the best one.
+    const Expr j = axis_symbol(int(rows_.size()), size_);
     Tensor elements = built(x, [&](FunctionBuilder& b) {
       const Interval range = index_interval(blocks_);
       const Expr place = hole_symbol(0, range) * size_ + j;
@@ -182,14 +184,32 @@ private:
     Tensor inside = built(x, [&](FunctionBuilder& b) { return b.iota(space, j, DType::i64); });
     Tensor begin = apply(Op::mul, block, number(block, size_, rows_));
     Tensor places = apply(Op::add, along(begin, size_), inside);
-    Tensor keys = packed_keys(elements, places, largest_, where_);
-    Tensor left = apply(Op::lt, keys, along(best, size_));
     Tensor there = apply(Op::lt, places,
                          built(x, [&](FunctionBuilder& b) { return b.iota(space, extent_, DType::i64); }));
-    Tensor next = chosen(apply(Op::bit_and, left, there), keys, least(x, space)).max({-1}, false, where_);
-    Tensor numbers = built(x, [&](FunctionBuilder& b) { return b.iota(table, of, DType::i64); });
-    Tensor here = apply(Op::eq, numbers, along(block, blocks_));
-    return {{chosen(here, along(next, blocks_), greatest)}, {best}};
+    return {space, elements, places, there};
+  }
+  Tensor block_of(const Tensor& place) const {
+    return apply(Op::shr, place, number(place, std::countr_zero(uint64_t(size_)), rows_));
+  }
+  /// A bool for each block: is it the one of the row?
+  Tensor is_block(const Tensor& block) const {
+    Shape table = rows_;
+    table.push_back(blocks_);
+    const Expr of = axis_symbol(int(rows_.size()), blocks_);
+    return apply(Op::eq, built(block, [&](FunctionBuilder& b) { return b.iota(table, of, DType::i64); }),
+                 along(block, blocks_));
+  }
+
+  Graph::LoopResult step(const Tensor& x, const Tensor& greatest) const {
+    Tensor best = greatest.max({-1}, false, where_);
+    Tensor block = block_of(place_of(best));
+    const Elements all = of_block(x, block);
+    // The keys of the block that come after the best one.
+    Tensor keys = packed_keys(all.values, all.places, largest_, where_);
+    Tensor left = apply(Op::lt, keys, along(best, size_));
+    Tensor next =
+        chosen(apply(Op::bit_and, left, all.there), keys, least(x, all.space)).max({-1}, false, where_);
+    return {{chosen(is_block(block), along(next, blocks_), greatest)}, {best}};
   }
 
   int axis_;
@@ -199,6 +219,76 @@ private:
   Expr extent_, blocks_;
   int64_t size_ = 0;
 };
+
+/// The same for elements of 64 bits: the place of the greatest key of a block stands beside it.
+class LargestWidePlaces : LargestPlaces {
+public:
+  using LargestPlaces::LargestPlaces;
+
+  Tensor places(const Tensor& x, int64_t k) {
+    Graph graph(x.graph());
+    const Elements all = in_blocks(x);
+    const auto [greatest, first] = greatest_of(all, wide_keys(all.values), all.there);
+    auto found = graph.loop(
+        k, {greatest, first}, {}, {x},
+        [&](Graph&, const Tensor&, const std::vector<Tensor>& carried, const std::vector<Tensor>&,
+            const std::vector<Tensor>& given) { return step(given[0], carried[0], carried[1]); },
+        where_);
+    return found.stacked[0].movedim({0}, {axis_}, where_);
+  }
+
+private:
+  Tensor wide_keys(const Tensor& x) const {
+    Tensor keys = ordered_keys("topk", x, where_);
+    return built(x, [&](FunctionBuilder& b) {
+      NodeId key = node_id(keys);
+      const Shape shape = type_of(keys).shape;
+      if (keys.dtype() == DType::u64)
+        key = b.map(Op::bit_xor, {b.bitcast(key, DType::i64), integer(b, DType::i64, INT64_MIN, shape)});
+      return largest_ ? key : b.map(Op::bit_not, {key});
+    });
+  }
+  /// Along the last axis, among those of `some`: the greatest key and where it first stands; behind all
+  /// places where `some` is empty.
+  std::pair<Tensor, Tensor> greatest_of(const Elements& all, const Tensor& keys, const Tensor& some) const {
+    Tensor greatest = chosen(some, keys, least(keys, all.space)).max({-1}, false, where_);
+    Tensor equal =
+        apply(Op::eq, keys, broadcast_to("topk", greatest.unsqueeze(-1, where_), all.space, where_));
+    Tensor places = chosen(apply(Op::bit_and, some, equal), all.places, number(keys, INT64_MAX, all.space));
+    return {greatest, places.min({-1}, false, where_)};
+  }
+
+  Graph::LoopResult step(const Tensor& x, const Tensor& greatest, const Tensor& first) const {
+    Tensor best = greatest.max({-1}, false, where_);
+    Tensor equal = apply(Op::eq, greatest, along(best, blocks_));
+    Tensor place =
+        chosen(equal, first, number(first, INT64_MAX, type_of(first).shape)).min({-1}, false, where_);
+    Tensor block = block_of(place);
+    const Elements all = of_block(x, block);
+    Tensor keys = wide_keys(all.values);
+    // What comes after the best one.
+    Tensor less = apply(Op::lt, keys, along(best, size_));
+    Tensor later = apply(Op::bit_and, apply(Op::eq, keys, along(best, size_)),
+                         apply(Op::lt, along(place, size_), all.places));
+    const auto [next, next_place] =
+        greatest_of(all, keys, apply(Op::bit_and, apply(Op::bit_or, less, later), all.there));
+    Tensor here = is_block(block);
+    return {{chosen(here, along(next, blocks_), greatest), chosen(here, along(next_place, blocks_), first)},
+            {place}};
+  }
+};
+
+// A sort of a short axis is one kernel; of a long one, a step for each of a few elements is much less work.
+constexpr int64_t short_axis = 256, few = 256;
+
+/// Where the k first ones of an order along the axis are.
+Tensor first_places(std::string_view op, const Tensor& x, int axis, int64_t k, bool largest, Where where) {
+  const Interval extents = type_of(x).shape[size_t(axis)].range();
+  const bool steps = k > 0 && k <= few && extents.high > short_axis && extents.high < INT32_MAX;
+  if (!steps) return sorted_places(op, x, axis, largest, where).narrow(axis, 0, k, where);
+  return bits(x.dtype()) <= 32 ? LargestPlaces(x, axis, largest, where).places(x, k)
+                               : LargestWidePlaces(x, axis, largest, where).places(x, k);
+}
 
 } // namespace
 
@@ -225,13 +315,7 @@ Indexed Tensor::topk(int64_t k, int axis, bool largest, Where where) const {
                             luminal::to_string(extent)),
                 where);
   assume(*graph_, ge(extent, k), on_axis("topk", *this, axis), where);
-  // A sort of a short axis is one kernel; of a long one, a step for each of a few elements is much
-  // less work.
-  constexpr int64_t short_axis = 256, few = 256;
-  const bool steps = bits(dtype()) <= 32 && k > 0 && k <= few && extent.range().high > short_axis &&
-                     extent.range().high < INT32_MAX;
-  Tensor places = steps ? LargestPlaces(x, axis, largest, where).places(x, k)
-                        : sorted_places("topk", x, axis, largest, where).narrow(axis, 0, k, where);
+  Tensor places = first_places("topk", x, axis, k, largest, where);
   Indexed result{elements_at("topk", x, axis, places, where), places};
   if (rank() == 0 && k == 1) result = {result.values.reshape({}, where), result.indices.reshape({}, where)};
   return result;
@@ -245,7 +329,10 @@ Indexed kthvalue(const Tensor& x, int64_t k, int axis, bool keep_dims, Where whe
                 fmt::format("element {} (counted from 1) of axis {} of {}: it has {}", k, axis,
                             text_of(type_of(x).shape), luminal::to_string(extent)),
                 where);
-  Tensor places = sorted_places("kthvalue", line, axis, false, where).narrow(axis, k - 1, 1, where);
+  constexpr int64_t few_steps = 24; // more of them take as long as the sort of a row
+  Tensor places = k <= few_steps ? first_places("kthvalue", line, axis, k, false, where)
+                                 : sorted_places("kthvalue", line, axis, false, where);
+  places = places.narrow(axis, k - 1, 1, where);
   return without_axis({elements_at("kthvalue", line, axis, places, where), places}, axis,
                       keep_dims && x.rank() > 0, where);
 }

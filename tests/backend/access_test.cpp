@@ -135,6 +135,38 @@ TEST(Access, ClampAndFillHoldIndicesBelowTheExtent) {
     }
 }
 
+// One number in each line, where an index says: elements compare their place with it.
+TEST(Access, AnIndexThatIsComparedKeepsItsPolicy) {
+  const std::vector<double> inside = {0, 7, 3, 3, 1, 0}, wild = {-100000000, -1, 0, 7, 8, 100000000};
+  for (const char* policy : {"", "clamp", "fill"})
+    for (const char* extent : {"8", "S"})
+      for (const bool first : {false, true}) { // the axis of the index stands first or last
+        Judged c(fmt::format(R"(symbol S: 1..9
+      fn @main(%ids: i32[6], %v: f32[{2}], %z: f32[S]) {{
+        %two = const f32 2
+        %x = view %two [{3}] -> []
+        %y = scatter set %x, %v [{4}] with h = %ids[i] in -100000000..100000000 {0} -> [{5}]
+        %u = view %z [i: S] -> [i]
+        %g = mul %y, %x
+        return y = %g, u = %u
+      }})",
+                             policy, extent, first ? "1, 6" : "6, 1",
+                             first ? fmt::format("c: {}, i: 6", extent) : fmt::format("i: 6, c: {}", extent),
+                             first ? "o: 1, i: 6" : "i: 6, o: 1", first ? "h, i" : "i, h"));
+        const std::vector<int64_t> lines = first ? std::vector<int64_t>{1, 6} : std::vector<int64_t>{6, 1};
+        for (int64_t size : {8, 1})
+          for (const auto& indices : {inside, wild}) {
+            const int64_t n = std::string(extent) == "8" ? 8 : size;
+            const bool known =
+                std::ranges::all_of(indices, [&](double i) { return i >= 0 && i < double(n); });
+            EXPECT_EQ(c.runs({.inputs = {{"ids", i32({6}, indices)}, {"v", f32(lines)}, {"z", f32({size})}},
+                              .symbols = {{"S", size}}}),
+                      known || *policy != 0)
+                << policy << extent << n;
+          }
+      }
+}
+
 TEST(Access, NothingIsReadOfAnEmptyAxis) {
   const std::string text = R"(symbol S: 0..9
   fn @main(%x: f32[S], %ids: i32[3]) {{

@@ -234,6 +234,57 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
   EXPECT_THAT(to_string(default_schedule(*cone, two)), testing::Not(HasSubstr("from")));
 }
 
+// Weights that lie along the sum, and that the second cache does not hold: panels are made one by one, while
+// the tiles of the one before ask for what becomes the next.
+TEST(Panels, OfWeightsAreMadeOneByOne) {
+  const auto term = [](int columns, int deep, bool gated) {
+    const std::string shape = fmt::format("[m: 50, n: {}, k: {}]", columns, deep);
+    const auto product = [&](const std::string& w) {
+      return fmt::format("  %x{0} = view %x {1} -> [m, k]\n  %v{0} = view %{0} {1} -> [n, k]\n"
+                         "  %p{0} = mul %x{0}, %v{0}\n  %f{0} = fold {1} over [k] {{ sum %p{0}[m, n, k] }}\n"
+                         "  %s{0} = get %f{0}, 0\n",
+                         w, shape);
+    };
+    return fmt::format("fn @rows(%x: f32[50, {1}], %w: f32[{0}, {1}], %u: f32[{0}, {1}]) {{\n", columns,
+                       deep) +
+           product("w") + (gated ? product("u") + "  %y = mul %sw, %su\n" : "  %y = neg %sw\n") +
+           "  return y = %y\n}\n";
+  };
+  MachineLimits limits{.lanes = 16, .vector_registers = 32, .full_rate = true, .l1 = 4096, .l2 = 160 << 10};
+  for (const int threads : {1, 2}) {
+    limits.threads = threads;
+    // The whole sum in one panel, and in two, after each other and with a last one that is not full.
+    expect_schedule(term(520, 80, false), limits,
+                    {"order fw.panels n.c n.p k.c", "prefetch fw.panels w n.p m.t k.i 1"});
+    expect_schedule(term(384, 80, true), limits,
+                    {"prefetch fw.panels w n.p m.t k.i 1", "prefetch fu.panels u n.p m.t k_2.i 1"});
+    expect_schedule(term(384, 160, false), limits,
+                    {"order fw.panels n.c k.c n.p", "prefetch fw.panels w n.p m.t k.i 1"});
+    expect_schedule(term(384, 160, true), limits,
+                    {"order fu.panels n.c k_2.c n.p", "prefetch fu.panels u n.p m.t k_2.i 1"});
+  }
+}
+
+// The gradient of a convolution's weights where channels are contiguous in the image and in the
+// result: lanes go along them, rows of the other operand share the windows.
+TEST(Panels, WindowsOfContiguousChannelsNeedNone) {
+  const std::string space = "[o: 18, i: 32, y: 3, z: 3, n: 2, h: 12, w: 13]";
+  const std::string term = fmt::format(R"(fn @weights(%g: f32[2, 18, 12, 13], %x: f32[2, 12, 13, 32]) {{
+  %a = view %g {0} -> [n, o, h, w]
+  %b = view %x {0} -> [n, y + h - 1, z + w - 1, i]
+    where y + h >= 1 and y + h < 13 and z + w >= 1 and z + w < 14
+  %p = mul %a, %b
+  %f = fold {0} over [n, h, w] {{ sum %p[o, i, y, z, n, h, w] }}
+  %d = get %f, 0
+  %t = view %d [o: 18, y: 3, z: 3, i: 32] -> [o, i, y, z]
+  %y = neg %t
+  return y = %y
+}}
+)",
+                                       space);
+  expect_schedule(term, {.lanes = 16, .vector_registers = 32}, {"i.v i.l\nvector f i.l\nunroll f o.i z i.v"});
+}
+
 // Scales before codes in one array: a few rows ask for the next blocks whole, and one row leaves
 // reading at one place to the processor.
 TEST(Streams, FieldsOfBlocksAreAskedForBlockByBlock) {

@@ -89,6 +89,7 @@ const RefusedSchedule rows[] = {
     {"shifted", "padded_copy x copy",
      "`padded_copy x copy`: x: whether it is read does not depend on the place in it alone"},
     {"added", "prefetch y x inner 1", "`prefetch y x inner 1`: stage y has no loop inner"},
+    {"product", "prefetch f a i all k 1", "`prefetch f a i all k 1`: no stage has loop all"},
     {"product", "prefetch f a i j k k 1",
      "`prefetch f a i j k k 1`: one loop and two inside of it are enough"},
     {"bytes", "roles f i 0", "`roles f i 0`: a ring is at least 1 deep"},

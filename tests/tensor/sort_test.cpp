@@ -77,10 +77,17 @@ TEST(Sort, LargestOfLongAxes) {
     Tensor x = g.tensor({rows, n}), y = g.tensor({rows, m});
     std::vector<std::pair<Indexed, bool>> found; // and whether the largest
     for (bool largest : {true, false})
-      for (const Tensor& t : {x, x.cast(DType::f16), y}) found.push_back({t.topk(k, 1, largest), largest});
+      for (const Tensor& t : {x, x.cast(DType::f16), x.cast(DType::f64), y})
+        found.push_back({t.topk(k, 1, largest), largest});
     Tensor columns = x.transpose().topk(k, 0).indices.transpose().keep();
     Tensor whole = (x * 8).cast(DType::i32), bits = (x.abs() * 1e7).cast(DType::u32);
     Tensor integers = whole.topk(k, 1).indices.keep(), unsigned_ones = bits.topk(k, 1, false).indices.keep();
+    // Of 64 bits: -800 becomes the least of them.
+    Tensor ends = (whole.cast(DType::i64) - 224) * (int64_t(1) << 53);
+    Tensor of_ends = ends.topk(k, 1).indices.keep(), up_ends = ends.topk(k, 1, false).indices.keep();
+    Tensor wide_bits = bits.cast(DType::u64).topk(k, 1, false).indices.keep();
+    Tensor seventh = kthvalue(x, 7, 1).indices.keep();
+    ends.keep();
     whole.keep(), bits.keep();
     for (auto& [f, largest] : found) f.values.keep(), f.indices.keep();
     std::vector<float> values(static_cast<size_t>(rows * n));
@@ -95,6 +102,7 @@ TEST(Sort, LargestOfLongAxes) {
     g.execute();
     const auto i32s = whole.data<int32_t>();
     const auto u32s = bits.data<uint32_t>();
+    const auto ends_data = ends.data<int64_t>();
     for (int64_t r = 0; r < rows; ++r) {
       const float* row = values.data() + r * n;
       const auto in_order = [&](auto less) {
@@ -111,6 +119,10 @@ TEST(Sort, LargestOfLongAxes) {
           in_order([&](int64_t i, int64_t j) { return i32s[size_t(r * n + i)] > i32s[size_t(r * n + j)]; });
       const auto of_u32 =
           in_order([&](int64_t i, int64_t j) { return u32s[size_t(r * n + i)] < u32s[size_t(r * n + j)]; });
+      const int64_t* i64s = ends_data.data() + r * n;
+      const auto down_i64 = in_order([&](int64_t i, int64_t j) { return i64s[i] > i64s[j]; });
+      const auto up_i64 = in_order([&](int64_t i, int64_t j) { return i64s[i] < i64s[j]; });
+      ASSERT_EQ(seventh.data<int64_t>()[size_t(r)], up[6]);
       for (int64_t i = 0; i < k; ++i) {
         const size_t at = size_t(r * k + i), place = size_t(i);
         for (auto& [f, largest] : found) {
@@ -122,6 +134,9 @@ TEST(Sort, LargestOfLongAxes) {
         ASSERT_EQ(columns.data<int64_t>()[at], down[place]) << n << " column " << r << " place " << i;
         ASSERT_EQ(integers.data<int64_t>()[at], of_i32[place]) << n << " row " << r << " place " << i;
         ASSERT_EQ(unsigned_ones.data<int64_t>()[at], of_u32[place]) << n << " row " << r << " place " << i;
+        ASSERT_EQ(wide_bits.data<int64_t>()[at], of_u32[place]) << n << " row " << r << " place " << i;
+        ASSERT_EQ(of_ends.data<int64_t>()[at], down_i64[place]) << n << " row " << r << " place " << i;
+        ASSERT_EQ(up_ends.data<int64_t>()[at], up_i64[place]) << n << " row " << r << " place " << i;
       }
     }
   }

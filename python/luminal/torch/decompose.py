@@ -187,6 +187,27 @@ def narrow_copy(x: T, dim: int, start: T, length: T) -> T:
     return x.narrow(dim, start, length).clone()
 
 
+def affine_grid(theta: T, size: list[int], align_corners: bool) -> T:
+    """Places of a grid over an image, moved by theta: products with the three or four columns of it, each
+    along its own axis. (PyTorch's stores every place with a one behind it, for a product of matrices.)"""
+    images, _, *extents = size
+
+    def places(steps: int, axis: int) -> T:
+        end = 0.0 if steps <= 1 else 1.0 if align_corners else (steps - 1) / steps
+        line = torch.linspace(-end, end, steps, dtype=theta.dtype, device=theta.device)
+        return line.reshape([steps if a == axis else 1 for a in range(len(extents))])
+
+    lines = [places(steps, axis) for axis, steps in enumerate(extents)][::-1]  # x is the last axis
+    factors = theta.reshape([*theta.shape, *([1] * len(extents))])
+    made = []
+    for row in range(theta.shape[1]):
+        place = factors[:, row, -1]
+        for column in reversed(range(len(lines))):
+            place = lines[column] * factors[:, row, column] + place
+        made.append(place.expand(images, *extents))
+    return torch.stack(made, -1)
+
+
 def other_decompositions() -> dict[T, T]:
     aten = torch.ops.aten
     return {
@@ -195,6 +216,7 @@ def other_decompositions() -> dict[T, T]:
         aten._embedding_bag_backward.default: embedding_bag_backward,
         aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
         aten._weight_norm_interface_backward.default: weight_norm_backward,
+        aten.affine_grid_generator.default: affine_grid,
         aten.index_reduce.default: index_reduce,
         aten.narrow_copy.default: narrow_copy,
     }
