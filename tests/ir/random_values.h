@@ -264,11 +264,24 @@ protected:
     const NodeId base = pick_if(
         [](const TensorType& t) { return !t.shape.empty() && std::ranges::all_of(t.shape, nonempty); },
         {dtype(), {2 + below(60), 3}});
+    if (type(base).dtype != DType::boolean && chance(30)) return sum_of_scatters(base);
     if (const NodeId y = scatter_into(base); y != base) add(y);
+  }
+  /// What is added to zeros in several ways, and other values, as gradients of gathers are.
+  void sum_of_scatters(NodeId x) {
+    const TensorType t = type(x);
+    const NodeId zeros = b().view(b().constant(t.dtype, 0), t.shape, {});
+    NodeId sum = chance(50) ? x : scatter_into(zeros, Op::add);
+    for (int parts = 1 + below(3); parts > 0; --parts) {
+      const NodeId part = chance(80) ? scatter_into(zeros, Op::add) : fitting(t);
+      sum = b().map(Op::add, {chance(50) ? sum : part, chance(50) ? part : sum});
+      if (chance(15)) add(part);
+    }
+    add(sum);
   }
   /// The base with values written to some of its elements; the base itself where they would be too
   /// many.
-  NodeId scatter_into(NodeId base) {
+  NodeId scatter_into(NodeId base, std::optional<Op> op = {}) {
     const TensorType t = type(base);
     const Shape& s = t.shape;
     ScatterAttr scatter;
@@ -291,7 +304,7 @@ protected:
       scatter.map = axes(s);
       scatter.unique = chance(70);
     }
-    if (!scatter.unique && chance(60)) scatter.op = one_of(folding(t.dtype));
+    if (!scatter.unique && (op || chance(60))) scatter.op = op ? *op : one_of(folding(t.dtype));
     if (chance(30)) scatter.predicate = condition(space);
     return b().add(scatter, inputs);
   }
