@@ -370,7 +370,7 @@ void bind_run(nb::module_& m, nb::class_<Graph>& graph) {
        "tuning cache is an Error.");
   both(m, graph, "execute", &execute, nb::sig("def execute() -> None"),
        "Runs the program; compiles it first where the graph changed. Other Python threads run meanwhile, and "
-       "Ctrl-C ends it between two kernels.");
+       "Ctrl-C ends it between two kernels, or two parts of a long one.");
   both(m, graph, "execute_debug", &execute_debug, nb::sig("def execute_debug() -> ExecutionTable"),
        "The same with every step timed.");
   both(

@@ -1,8 +1,9 @@
-// compile/scatter_chain.cpp -- a + (0 with u added where indices say) is a with u added there: what several
-// scatters make together is made in one place, without zeros, copies and sums of their own.
+// compile/scatter_chain.cpp -- what scatters add to zeros, in sums, is added in one place, without zeros,
+// copies and sums of their own.
 //
-// Additions of one accumulator type take another order, as in every sum. Narrow floats keep theirs: many
-// small numbers added to a large one, one after the other, would be lost.
+// Additions of one accumulator type take another order, as in every sum. Many small numbers added to a large
+// one, one after the other, would be lost: so nothing is added to other values than what scatters made, and
+// narrow floats keep their order.
 #include "compile/pass_list.h"
 #include "compile/rewrite.h"
 #include <algorithm>
@@ -16,20 +17,25 @@ bool is_zero(const Function& f, NodeId id) {
   return std::ranges::all_of(data, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Zero with numbers added to it, which nobody else reads.
-bool is_sum_into_zeros(const Function& f, NodeId id, const IdVector<NodeId, int>& uses) {
+/// Zero with numbers added to it.
+bool is_sum_into_zeros(const Function& f, NodeId id) {
   const auto* scatter = std::get_if<ScatterAttr>(&f[id].attr);
   const DType type = scatter ? f[id].type().dtype : DType::boolean;
   const bool wide = type == DType::f32 || type == DType::f64 || (is_integer(type) && bits(type) >= 8);
-  return wide && scatter->op == Op::add && uses[id] == 1 && is_zero(f, f[id].inputs[0]);
+  return wide && scatter->op == Op::add && is_zero(f, f[id].inputs[0]);
 }
 
-/// The operand of the sum that can be added into the other one; 2: none.
+/// The operand of the sum that can be added into the other one, and which nobody else reads; 2: none.
 size_t addend(const Function& f, NodeId id, const IdVector<NodeId, int>& uses) {
   const auto* map = std::get_if<MapAttr>(&f[id].attr);
   if (!map || map->op != Op::add || !map->user_op.empty() || f[id].inputs[0] == f[id].inputs[1]) return 2;
-  if (is_sum_into_zeros(f, f[id].inputs[1], uses)) return 1;
-  return is_sum_into_zeros(f, f[id].inputs[0], uses) ? 0 : 2;
+  for (const size_t which : {1, 0}) {
+    const NodeId added = f[id].inputs[which], base = f[id].inputs[1 - which];
+    if (uses[added] == 1 && is_sum_into_zeros(f, added) &&
+        (is_sum_into_zeros(f, base) || addend(f, base, uses) < 2))
+      return which;
+  }
+  return 2;
 }
 
 IdVector<NodeId, int> uses_of(const Function& f) {

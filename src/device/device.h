@@ -76,6 +76,8 @@ struct LaunchArguments {
   /// after each by whoever took it.
   int parts = 0;
   std::function<void()> after_part = {};
+  /// Asked before each part; true: what is left of the launch is not begun.
+  const std::function<bool()>* stop = nullptr;
 };
 
 class Device {

@@ -57,8 +57,8 @@ struct TraceEvent {
 struct ContextOptions {
   int64_t max_memory = 0; ///< bytes; a plan that may need more is refused. 0: no limit
   HostFunction host;      ///< for plans with host steps
-  /// Asked before each launch, by several members of the pool at once; true: what runs ends with a
-  /// failure.
+  /// Asked before each launch, and within those that take long on a CPU, by several members of the pool at
+  /// once; true: what runs ends with a failure.
   std::function<bool()> stop = {};
 };
 
@@ -133,6 +133,7 @@ private:
   std::vector<std::span<const std::byte>> file_weights(const Launch& launch) const;
   luminal::Result<void> run_graph(TaskGraph& graph);
   bool stopped() const { return options_.stop && options_.stop(); }
+  int parts_between_stops(const KernelCode& kernel, double work_us) const;
   void record(const Launch& launch, const Task& task, TraceEvent& event, int64_t begin, int member) const;
   luminal::Result<void> run_loop(const Loop& loop, std::byte* arena);
   luminal::Result<void> run_host(const HostCall& call);

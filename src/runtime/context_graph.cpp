@@ -98,10 +98,12 @@ luminal::Result<void> Context::run_graph(TaskGraph& graph) {
       for (size_t i = 0; i < launch.slots.size(); i++) buffers[i] = addresses_[launch.slots[i]];
       const auto& symbols = kernel_symbols_[launch.kernel];
       for (size_t i = 0; i < symbols.size(); i++) values[i] = symbols_[size_t(symbols[i])];
-      functions_[launch.kernel](
-          buffers, values, reinterpret_cast<char*>(scratch_.data()),
-          reinterpret_cast<char*>(scratch_.data() + shared_bytes_ + member * local_stride_), task.part,
-          task.parts, nullptr, [](void*) {});
+      const int cuts = parts_between_stops(plan.kernels[launch.kernel], work_us_[launch.kernel] / task.parts);
+      for (int cut = 0; cut < cuts && (cut == 0 || !stopped()); cut++)
+        functions_[launch.kernel](
+            buffers, values, reinterpret_cast<char*>(scratch_.data()),
+            reinterpret_cast<char*>(scratch_.data() + shared_bytes_ + member * local_stride_),
+            task.part * cuts + cut, task.parts * cuts, nullptr, [](void*) {});
       if (!tracing_) continue;
       TraceEvent& event = events_[traced + graph.trace_place(task, p)];
       if (p == task.first) event.waited_ns = begin - arrived;

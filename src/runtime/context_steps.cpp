@@ -60,6 +60,14 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
       [&](const HostCall& s) { return finished(run_host(s), [&] { return "host " + s.function.kind; }); });
 }
 
+/// In how many parts a launch is made, so that `stop` is asked now and then in the middle of a long one. What
+/// waits for other workers at barriers, or shares scratch with them, is not cut.
+int Context::parts_between_stops(const KernelCode& kernel, double work_us) const {
+  constexpr double between_us = 50e3;
+  if (!options_.stop || kernel.barriers || kernel.shared_bytes.range().high > 0) return 1;
+  return int(std::clamp(work_us / between_us, 1.0, 1024.0));
+}
+
 luminal::Result<void> Context::run_launch(const Launch& launch) {
   const KernelCode& kernel = executable_->plan().kernels[launch.kernel];
   for (size_t i = 0; i < launch.slots.size(); i++) buffers_[i] = addresses_[launch.slots[i]];
@@ -72,17 +80,21 @@ luminal::Result<void> Context::run_launch(const Launch& launch) {
                                     .local_stride = local_stride_,
                                     .workers = alone_ ? 1 : workers_[launch.kernel],
                                     .barriers = kernel.barriers,
-                                    .work_us = work_us_[launch.kernel]};
+                                    .work_us = work_us_[launch.kernel],
+                                    .parts = parts_between_stops(kernel, work_us_[launch.kernel]),
+                                    .stop = options_.stop ? &options_.stop : nullptr};
   std::vector<std::span<const std::byte>> files;
   if (loading_) {
     files = file_weights(launch);
     int64_t bytes = 0;
     for (const auto& file : files) bytes += int64_t(file.size());
-    if (kernel.shared_bytes.range().high <= 0) arguments.parts = int(std::min(bytes / piece, most_pieces));
+    if (kernel.shared_bytes.range().high <= 0)
+      arguments.parts = std::max(arguments.parts, int(std::min(bytes / piece, most_pieces)));
     if (arguments.parts > 1) arguments.after_part = [&files] { std::ranges::for_each(files, drop_pages); };
   }
   auto done = executable_->device().launch(executable_->kernel(launch.kernel), arguments);
   if (done) std::ranges::for_each(files, drop_pages);
+  if (done && arguments.parts > 1 && stopped()) return Failure{"stopped"};
   return done;
 }
 

@@ -72,6 +72,28 @@ TEST(Scatters, SumsOfScatters) {
                     type));
 }
 
+/// Small numbers that are added to a large one are added to each other first, as they are written.
+TEST(Scatters, SmallNumbersAreNotLostInALargeOne) {
+  const Module module = parse_module(R"(fn @main(%x: f32[2], %y: f32[4000, 2]) {
+  %zero = const f32 0
+  %base = view %zero [a: 2] -> []
+  %s = scatter sum %base, %y [a: 4000, b: 2] -> [b]
+  %r = add %s, %x
+  return r = %r
+})");
+  Bindings bindings = inputs_of(module, {}, false);
+  const auto fill = [&](const char* name, double value) {
+    HostTensor& t = bindings.inputs.at(name);
+    for (int64_t i = 0; i < t.count(); i++) store_f64(t.dtype, t.data.data(), i, value);
+  };
+  fill("x", 4096), fill("y", 1 / 8192.0);
+  Running running(module, 1);
+  auto context = running.start(module, bindings);
+  ASSERT_TRUE(context->run().ok());
+  const auto got = context->result("r").value();
+  for (int64_t i = 0; i < 2; i++) EXPECT_EQ(load_f64(got.dtype, got.bytes.data(), i), 4096.48828125);
+}
+
 /// The base is a number everywhere, which the update reads too.
 TEST(Scatters, IntoANumberThatIsRead) {
   expect_plan(R"(fn @main(%x: f32[9, 5], %k: bool[9, 5], %i: i64[9, 5]) {

@@ -264,12 +264,30 @@ protected:
     const NodeId base = pick_if(
         [](const TensorType& t) { return !t.shape.empty() && std::ranges::all_of(t.shape, nonempty); },
         {dtype(), {2 + below(60), 3}});
+    if (type(base).dtype != DType::boolean && chance(30)) return sum_of_scatters(base);
     if (const NodeId y = scatter_into(base); y != base) add(y);
   }
-  /// The base with values written to some of its elements; the base itself where they would be too
-  /// many.
-  NodeId scatter_into(NodeId base) {
+  /// What is added to zeros in several ways, and other values, as gradients of gathers are. Floats that are
+  /// added are small integers: the sum is exact in every order.
+  void sum_of_scatters(NodeId x) {
+    const TensorType t = type(x);
+    const NodeId zeros = b().view(b().constant(t.dtype, 0), t.shape, {});
+    NodeId sum = chance(50) ? x : scatter_into(zeros, Op::add);
+    for (int parts = 1 + below(3); parts > 0; --parts) {
+      const NodeId part = chance(80) ? scatter_into(zeros, Op::add) : fitting(t);
+      sum = b().map(Op::add, {chance(50) ? sum : part, chance(50) ? part : sum});
+      if (chance(15)) add(part);
+    }
+    add(sum);
+  }
+  /// The base with values written to some of its elements (of integers, where the op is given); the base
+  /// itself where they would be too many.
+  NodeId scatter_into(NodeId base, std::optional<Op> op = {}) {
     const TensorType t = type(base);
+    const auto values = [&](const Shape& space) {
+      if (!op || !is_float(t.dtype)) return fitting({t.dtype, space});
+      return b().cast(fitting({DType::i8, space}), t.dtype);
+    };
     const Shape& s = t.shape;
     ScatterAttr scatter;
     Shape space = s;
@@ -278,20 +296,20 @@ protected:
       const auto d = size_t(below(int(s.size())));
       space[d] = extent();
       if (!fits(space)) return base;
-      inputs[1] = fitting({t.dtype, space});
+      inputs[1] = values(space);
       scatter.holes = {hole(s[d], space, inputs)};
       for (size_t k = 0; k < s.size(); ++k) scatter.map.push_back(axis_symbol(int(k), space[k]));
       scatter.map[d] = hole_symbol(0, scatter.holes[0].range);
     } else if (chance(50)) { // any expression
       space = shape();
-      inputs[1] = fitting({t.dtype, space});
+      inputs[1] = values(space);
       for (Expr e : s) scatter.map.push_back(mod(index(space, 4096), e));
     } else { // each element once
-      inputs[1] = fitting(t);
+      inputs[1] = values(s);
       scatter.map = axes(s);
       scatter.unique = chance(70);
     }
-    if (!scatter.unique && chance(60)) scatter.op = one_of(folding(t.dtype));
+    if (!scatter.unique && (op || chance(60))) scatter.op = op ? *op : one_of(folding(t.dtype));
     if (chance(30)) scatter.predicate = condition(space);
     return b().add(scatter, inputs);
   }

@@ -100,6 +100,14 @@ inline std::optional<std::string> wrong_round_trip(const Module& module, const B
   return {};
 }
 
+/// Zeros lose their sign, of which sums promise nothing: a reciprocal would show it.
+inline Bindings without_signs_of_zeros(Bindings bindings) {
+  for (auto& [name, t] : bindings.inputs)
+    for (int64_t i = 0; is_float(t.dtype) && i < t.count(); ++i)
+      if (t.at(i) == 0) store_f64(t.dtype, t.data.data(), i, 0);
+  return bindings;
+}
+
 /// Random modules first .. first + count - 1, or those of the environment; a failure is made small.
 inline void check_random_round_trips(uint64_t first, uint64_t count) {
   const test::Seeds seeds = test::seeds(first, count);
@@ -110,7 +118,7 @@ inline void check_random_round_trips(uint64_t first, uint64_t count) {
     options.nodes = 6 + int(seed % 20);
     const testing_ir::RandomModule g(seed, options);
     for (const int which : {0, 1}) {
-      const testing_ir::Failing f{g.module, g.bindings(which)};
+      const testing_ir::Failing f{g.module, without_signs_of_zeros(g.bindings(which))};
       const auto fails = [&](const testing_ir::Failing& k) {
         const auto wrong = wrong_round_trip(k.module, k.bindings, terms, 4);
         if (wrong && wrong->starts_with("a region has more")) {

@@ -2,6 +2,7 @@
 #include "luminal/luminal.h"
 #include "luminal/runner.h"
 #include <array>
+#include <atomic>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -57,6 +58,24 @@ TEST(Runner, LargeResultsTakeLargePages) {
     const auto* values = static_cast<const float*>(target);
     EXPECT_EQ(values[0], 2);
     EXPECT_EQ(values[size - 1], 2);
+  }
+}
+
+/// Of a kernel that takes seconds; a launch before and behind it, so that there is a graph of tasks, too.
+TEST(Runner, StopIsAskedInTheMiddleOfALongKernel) {
+  for (const int threads : {1, 2}) {
+    for (const bool several : {false, true}) {
+      Graph g;
+      Tensor x = g.tensor({512, 1}), y = g.tensor({1, 1 << 23});
+      Tensor sums = ((several ? x.exp() : x) * y).exp().sum(1);
+      (several ? sums.softmax(0) : sums).keep();
+      x.set(std::vector<float>(512, 0)), y.set(std::vector<float>(1 << 23, 1));
+      std::atomic<int> asked = 0;
+      bool runs = false;
+      g.compile({.threads = threads, .stop = [&] { return runs && asked++ >= 8; }});
+      runs = true;
+      EXPECT_THROW(g.execute(), Error) << threads << " threads, " << several;
+    }
   }
 }
 

@@ -73,6 +73,7 @@ public:
                   workers, pool_.size());
     if (a.parts > workers && !a.barriers) {
       pool_.tasks(a.parts, a.work_us, [&](int part, int member) {
+        if (a.stop && (*a.stop)()) return;
         f(a.buffers.data(), a.symbols.data(), a.shared, a.local + member * a.local_stride, part, a.parts,
           nullptr, [](void*) {});
         if (a.after_part) a.after_part();
