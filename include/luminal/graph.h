@@ -41,8 +41,9 @@ struct CompileOptions {
   /// A schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped,
   /// and report() and stderr say so.
   bool strict = false;
-  /// Asked before each launch while the graph loads and runs; where it says true, execute() ends
-  /// with an Error, and states and results are undefined.
+  /// Asked while the graph loads and runs, before each launch and within those that take long on a CPU, from
+  /// several threads at once; where it says true, execute() ends with an Error, and states and results are
+  /// undefined.
   std::function<bool()> stop = {};
   SearchOptions search = {}; ///< of better schedules, by measuring; what is found is kept in the tuning cache
   /// Rules beside those of choose_rules and of the settings, and names of rules that take no part.

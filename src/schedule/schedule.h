@@ -39,8 +39,8 @@
 //                                       a sum does not run where no result is read
 //   prefetch STAGE VALUE LOOP [[ALL] INNER] DISTANCE
 //                                       touches what LOOP will read or write of VALUE DISTANCE trips
-//                                       later; each trip of INNER (of any stage in LOOP) a share, the
-//                                       trips of ALL together each line once
+//                                       later; each trip of INNER a share, the trips of ALL together
+//                                       each line once (both of any stage in LOOP)
 //   stream VALUE                        an output of the kernel is written past the caches
 //   unit STAGE DESCRIPTOR [COPY [COPY]] the dot instruction (loop/unit.h) that computes the sum, on
 //                                       operands packed along K in words of several elements; a sum of

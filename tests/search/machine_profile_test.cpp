@@ -68,6 +68,13 @@ TEST(MachineProfile, JsonInverts) {
   auto back = MachineProfile::from_json(p.to_json());
   ASSERT_TRUE(back) << back.error();
   EXPECT_EQ(*back, p);
+  // A profile that was kept before rates of tile registers were measured.
+  std::string older = p.to_json();
+  for (size_t at; (at = older.find("\"bf16_tile")) != std::string::npos;)
+    older.erase(at, older.find('"', older.find(':', at)) - at);
+  back = MachineProfile::from_json(older);
+  ASSERT_TRUE(back) << back.error() << older;
+  EXPECT_EQ(back->bf16_tile, 0);
   EXPECT_THAT(p.to_string(), testing::HasSubstr("250.2 on 3"));
   EXPECT_EQ(p.read_bandwidth(), 33.5e9);
 }
@@ -254,6 +261,10 @@ TEST(Probes, StreamsDoWhatTheySay) {
   }
   EXPECT_GT(probes.peak(Peak::f32, 2, 1e-4), 0);
   EXPECT_EQ(probes.has(Peak::bf16), codegen::CpuTarget::host().bf16_dot);
+  EXPECT_EQ(probes.has(Peak::bf16_tiles), codegen::CpuTarget::host().bf16_tiles);
+  if (probes.has(Peak::bf16_tiles)) {
+    EXPECT_GT(probes.peak(Peak::bf16_tiles, 2, 1e-4), 0);
+  }
 }
 
 } // namespace
