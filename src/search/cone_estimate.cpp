@@ -16,7 +16,7 @@ constexpr double usual_clock = 3, usual_memory = 16, usual_l3 = 40, usual_l2 = 8
 constexpr double operations_of_step = 2;
 /// What runs beside the other is not free.
 constexpr double usual_overlap = 0.1;
-/// What products reach of the rate of tile registers, whose operands come from other caches than the first; and
+/// What products reach of the rate of tile registers (operands come from other caches than the first); and
 /// that rate, where it was not measured, beside multiply-adds.
 constexpr double usual_tiles = 0.6, usual_tile_rate = 8;
 /// Nanoseconds: a call, and beside it the wake-up of the workers.

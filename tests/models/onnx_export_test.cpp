@@ -92,11 +92,12 @@ TEST(OnnxExport, WildModulesComeBackEqual) {
     ASSERT_TRUE(onnx::write_onnx(model, path).ok());
     written++;
     try {
-      EXPECT_EQ(each.imported(path), "") << "seed " << seed;
+      EXPECT_EQ(each.imported(path), "") << "seed " << seed << "\n" << to_string(g.module);
     } catch (const Error& error) { // shapes that our importer has to know before it runs the file
       EXPECT_THAT(error.what(), ::testing::AnyOf(::testing::HasSubstr("while the graph is made"),
                                                  ::testing::HasSubstr("makes no step")))
-          << "seed " << seed;
+          << "seed " << seed << "\n"
+          << to_string(g.module);
     }
     if (runs_elsewhere(each, model))
       each.write_expected(folder.file(fmt::format("wild{}.npz", seed))), elsewhere++;

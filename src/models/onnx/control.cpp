@@ -99,8 +99,17 @@ public:
         count = known->list[0];
     }
     if (n_.has(1)) condition = known_integer(n_.value(1));
-    if (condition && *condition != 0 && count && attempt([&] { counted(*count); })) return;
-    if (scans_ == 0 && attempt([&] { conditional(trips); })) return;
+    const bool never = trips && *trips <= 0; // the body may read the first of no values
+    const auto function = [&] {
+      try {
+        counted(*count);
+      } catch (const Error&) {
+        if (!never) throw;
+        throw NotOneFunction{};
+      }
+    };
+    if (condition && *condition != 0 && count && attempt(function)) return;
+    if (scans_ == 0 && !never && attempt([&] { conditional(trips); })) return;
     unrolled(trips, condition);
   }
 

@@ -12,7 +12,11 @@ HoleValues Exporter::holes(const Frame& frame, const Node& node, const std::vect
   for (size_t h = 0; h < list.size(); h++) {
     const Hole& hole = list[h];
     const Held& given = frame[node.inputs[size_t(hole.input)]];
-    HoleValue filled{ranked(cast(given, DType::i64), hole.axes.size()), hole.axes};
+    Held held = cast(given, DType::i64);
+    if (frame.function[node.inputs[size_t(hole.input)]].type().dtype == DType::u64) // held in the same bits
+      held =
+          select(compare(Op::lt, held, integer_of(DType::i64, 0)), integer_of(DType::i64, INT64_MAX), held);
+    HoleValue filled{ranked(held, hole.axes.size()), hole.axes};
     const bool bounded_low = hole.range.low != unbounded_low,
                bounded_high = hole.range.high != unbounded_high;
     const Held low = integer_of(DType::i64, bounded_low ? hole.range.low : 0),
