@@ -87,7 +87,7 @@ DefaultScheduler::operand_loops(StageId s, const std::vector<std::string>& commo
   return made;
 }
 
-bool DefaultScheduler::OperandLoops::side_by_side(const Cone& cone, int load, const StageLoop& l) const {
+bool DefaultScheduler::OperandLoops::contiguous(const Cone& cone, int load, const StageLoop& l) const {
   return step_of(cone, loads[size_t(load)]->value, index[size_t(load)], l.symbol) == Step::contiguous;
 }
 
@@ -99,8 +99,8 @@ DefaultScheduler::panel_product(StageId s, const std::vector<std::string>& commo
   const auto loops = operand_loops(s, common);
   if (!loops) return {};
   const auto& [loads, index, depth, kept] = *loops;
-  const auto side_by_side = [&](int load, const StageLoop& l) {
-    return loops->side_by_side(nests_.cone, load, l);
+  const auto contiguous = [&](int load, const StageLoop& l) {
+    return loops->contiguous(nests_.cone, load, l);
   };
   const auto axis_of = [&](const StageLoop& l) {
     const auto found = std::ranges::find(nests_.cone.axes, l.symbol, &ConeAxis::symbol);
@@ -118,9 +118,9 @@ DefaultScheduler::panel_product(StageId s, const std::vector<std::string>& commo
   for (int load : {0, 1}) {
     if (kept[load].size() != 1 || kept[1 - load].empty()) continue;
     const StageLoop& n = kept[load][0];
-    if (trips(n) < limits_.lanes || !axis_of(n) || side_by_side(load, n) ||
+    if (trips(n) < limits_.lanes || !axis_of(n) || contiguous(load, n) ||
         value_at(loads[size_t(load)]->value).role == ValueRole::interior ||
-        std::ranges::none_of(depth, [&](auto& l) { return side_by_side(load, l); }))
+        std::ranges::none_of(depth, [&](auto& l) { return contiguous(load, l); }))
       continue;
     if (!found || written(n)) found = load;
   }
@@ -224,7 +224,7 @@ bool DefaultScheduler::lanes_of_channels(StageId s, const std::vector<std::strin
   for (int load : {0, 1}) {
     std::vector<StageLoop> windows = loops->kept[load], rows = loops->kept[1 - load];
     const auto lanes = std::ranges::find_if(windows, [&](auto& l) {
-      return trips(l) % limits_.lanes == 0 && loops->side_by_side(nests_.cone, load, l) && written(l);
+      return trips(l) % limits_.lanes == 0 && loops->contiguous(nests_.cone, load, l) && written(l);
     });
     if (lanes == windows.end() || windows.size() < 2 || rows.empty()) continue;
     const std::string channels = lanes->name;

@@ -188,8 +188,8 @@ private:
     std::array<const FormulaLoad*, 2> loads;
     std::array<std::vector<Expr>, 2> index;
     std::vector<StageLoop> depth;
-    std::array<std::vector<StageLoop>, 2> kept; // along which one operand moves, and the other one does not
-    bool side_by_side(const Cone& cone, int load, const StageLoop& l) const;
+    std::array<std::vector<StageLoop>, 2> kept; // that one operand varies with, and the other one does not
+    bool contiguous(const Cone& cone, int load, const StageLoop& l) const;
   };
   std::optional<OperandLoops> operand_loops(StageId s, const std::vector<std::string>& common) const;
   bool lanes_of_channels(StageId s, const std::vector<std::string>& common);

@@ -11,7 +11,7 @@ namespace {
 /// By dimension of the base, which axis of the values goes there; -1 where the index says.
 using Lines = std::vector<int>;
 
-/// Nothing where the node is no such scatter.
+/// Nothing where the node is another one, or writes several numbers in a line.
 std::optional<Lines> lines_of(const Function& f, NodeId id) {
   const auto* scatter = std::get_if<ScatterAttr>(&f[id].attr);
   if (!scatter || scatter->op || scatter->holes.size() != 1 || !scatter->predicate.is_constant(1) ||
