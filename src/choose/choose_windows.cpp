@@ -291,7 +291,8 @@ bool DefaultScheduler::lanes_by_copy(StageId s) {
   if (!run) return false;
   std::map<ValueId, std::vector<Expr>> across; // by value: where it is read
   bool suits = true;
-  visit_loads(st, [&](const FormulaLoad& f) {
+  visit_loads(st, [&](const FormulaLoad& f, DType dtype) {
+    suits = suits && bits(dtype) <= bits(value_at(f.value).dtype); // words stay as they lie
     switch (step_of(nests_.cone, f.value, f.index, *run)) {
     case Step::none:
     case Step::contiguous: return;

@@ -25,6 +25,9 @@ double steps_of(const kernel::Formula& f) {
   return op ? row(op->op).vector_cost : 1;
 }
 
+/// What a fold adds up: a product of numbers, or of words in one instruction.
+bool is_product(const kernel::Formula& f) { return applies(f, Op::mul) || f.is<kernel::FormulaUserOp>(); }
+
 /// Vector instructions of the functions with which states move; what multiplies is in the product.
 double steps_of(const Scalar& transform) {
   double steps = 0;
@@ -188,7 +191,7 @@ KernelWork count(const kernel::Cone& cone, const std::map<std::string, int64_t>&
         if (own > 0 && here > 0) {
           const double made = share * own * (computed ? computed(s, axes, f, here) / here : 1);
           steps += made;
-          if (fold && (load_of(f) || (&f == c.body.get() && applies(f, Op::mul)))) of_product += made;
+          if (fold && (load_of(f) || (&f == c.body.get() && is_product(f)))) of_product += made;
         }
         const kernel::FormulaLoad* load = load_of(f);
         if (!load) return;
