@@ -126,7 +126,7 @@ DefaultScheduler::product(StageId s, const std::vector<std::string>& common) con
     const size_t side = written(*sides[0].first) == Step::contiguous ? 0 : 1;
     n = sides[side].first, panel = sides[side].second;
     if (step_of(nests_.cone, loads[size_t(panel)]->value, index[panel], k.symbol) != Step::contiguous ||
-        trips(*sides[1 - side].first) < 48)
+        trips(*sides[1 - side].first) < (trips(k) <= 8 * limits_.lanes ? limits_.lanes : 48))
       return {};
     p.transposed = true;
   }

@@ -39,10 +39,14 @@ void DefaultScheduler::units(bool copies) {
       }
       Attempt attempt = begin();
       bool made_words = try_add(DirectiveKind::unit, {name, unit});
-      // (Windows of an even number of columns are words of neighbours, which no lanes read.)
-      if (made_words && moves && p && p->window && overlapping_words(nests_.stage(name))) {
-        undo(std::move(attempt));
-        made_words = false;
+      if (made_words && moves) {
+        // (Windows of an even number of columns are words of neighbours, which no lanes read.)
+        const bool overlap = p && p->window && overlapping_words(nests_.stage(name));
+        if (overlap || sum_of_few_words(nests_.stage(name))) {
+          undo(std::move(attempt));
+          if (overlap) continue;
+          made_words = false;
+        }
       }
       if (!made_words && !(moves && copied_words(name, unit, p && p->window))) continue;
       // A sum that begins from what fills no word: its rows lie at odd places, and words of them
@@ -98,6 +102,24 @@ bool DefaultScheduler::overlapping_words(StageId s) const {
     }
   });
   return overlapping;
+}
+
+/// Is it a whole sum that has become a plain map, of few words, whose results lie along rows of words? Lanes
+/// along the results would gather, and none go along the sum any more.
+bool DefaultScheduler::sum_of_few_words(StageId s) const {
+  const Component& c = stage(s).components[0];
+  if (c.kind != ComponentKind::map || !c.out || has_fold(stage(s))) return false;
+  if (std::ranges::any_of(nests_.readers(c.out), [&](StageId r) { return has_fold(stage(r)); })) return false;
+  const auto lanes = std::ranges::find_if(c.axes, [&](AxisId a) {
+    return step_of(nests_.cone, c.out, c.index, axis_at(a).symbol) == Step::contiguous;
+  });
+  if (lanes == c.axes.end()) return false;
+  bool apart = false;
+  visit_loads(c.body, [&](const FormulaLoad& f) {
+    apart |= bits(value_at(f.value).dtype) < 32 &&
+             step_of(nests_.cone, f.value, f.index, axis_at(*lanes).symbol) == Step::strided;
+  });
+  return apart;
 }
 
 /// Is the stage a copy in words for the next one, the only one?

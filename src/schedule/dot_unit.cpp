@@ -183,7 +183,10 @@ bool DotSum::find_words(Along& w, bool whole) const {
     w.a = in_words(nests_.cone, a_, w.axis.symbol, w.symbol, *unit_);
     w.b = in_words(nests_.cone, b_, w.axis.symbol, w.symbol, *unit_);
   }
-  if (tiles_) { // the operand with columns may be read from a copy, the other one as it lies or from a second
+  // On tiles the operand with columns may be read from a copy, the other one as it lies or from a second. Of
+  // two operands that lie in words the one with columns is copied, so that its words lie along these.
+  const bool in_words_already = of_ == WordsOf::reads && copies_.size() == 1 && w.a && w.b;
+  if (tiles_ || in_words_already) {
     const std::optional<Expr> columns = columns_of(nests_.cone, stage_);
     if (!columns) refuse("the results of stage {} are contiguous along no axis", stage_name_);
     const auto has_columns = [&](const FormulaRef& f) {
@@ -278,7 +281,7 @@ void DotSum::run_over_words(StageNest& nest, const Along& w) const {
 
 void DotSum::read_copies(Along& w) {
   const AxisId position = nests_.cone.axes.add({w.name, w.words, w.symbol});
-  const std::optional<Expr> columns = tiles_ ? columns_of(nests_.cone, stage_) : std::nullopt;
+  const std::optional<Expr> columns = tiles_ || w.word ? columns_of(nests_.cone, stage_) : std::nullopt;
   const auto has_columns = [&](const FormulaRef& f) {
     return columns && varies_with(nests_.cone, index_exprs(f), *columns);
   };

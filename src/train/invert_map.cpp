@@ -3,6 +3,7 @@
 // Equations `left over the unknown axes = right over known ones` are rewritten until every axis is
 // known. Each step keeps the set of solutions:
 //   r + floordiv(e, c) = p, mod(e, c) = q   c * r + e = c * p + q      where 0 <= q < c
+//   floordiv(c * a + k, d) = p alone        a from ceil((d * p - k) / c) on, as many as d has multiples of c
 //   floordiv(e, c) = p alone                e = c * p + f              f free in 0..c-1
 //   mod(e, c) = q alone                     e = c * f + q              f free in e's range / c
 //   c * a = p                               a = p / c                  where c divides p
@@ -233,7 +234,7 @@ private:
     }
     const Expr inner = e.left.args()[0], c = e.left.args()[1];
     if (e.left.kind() == ExprKind::floordiv) {
-      equations_.push_back({inner, c * e.right + free_symbol(c)});
+      if (!steps_within(inner, c, e.right)) equations_.push_back({inner, c * e.right + free_symbol(c)});
       return;
     }
     require(ge(e.right, 0));
@@ -242,6 +243,18 @@ private:
     const Interval range = inner.range();
     const Expr first = floordiv(Expr(range.low >= 0 ? 0 : range.low), c), last = floordiv(highest(inner), c);
     equations_.push_back({inner, c * (first + free_symbol(last - first + 1)) + e.right});
+  }
+  /// floordiv(c * axis + k, d) = p with steps of c > 1: of d values few are multiples of c (an image resized by
+  /// a factor such as 40 / 27 has one or two elements for each old one).
+  bool steps_within(Expr inner, Expr d, Expr p) {
+    const Affine affine = affine_terms(inner);
+    if (!d.is_constant() || affine.terms.size() != 1 || affine.terms[0].second < 2) return false;
+    const auto& [axis, c] = affine.terms[0];
+    if (!is_axis(axis)) return false;
+    const Expr a = ceildiv(d * p - affine.constant, c) + free_symbol((d.value() - 1) / c + 1);
+    require(lt(a * c + affine.constant, d * (p + 1)));
+    settle({axis, a}, true);
+    return true;
   }
   /// mod(+-axis + k, c) over all c values of the axis: one point for each remainder.
   bool rotation(Expr inner, Expr c, Expr rest) {

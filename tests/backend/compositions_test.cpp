@@ -253,6 +253,32 @@ TEST(Compositions, FunctionsBehindProductsHaveLanes) {
     }
 }
 
+/// Sums of a few words, which leave no loop (low rank): weights whose rows lie along the sum are put together
+/// in words for many rows of results, and lanes go along the columns.
+TEST(Compositions, SumsOfFewWordsHaveLanes) {
+  unsigned seed = 1;
+  for (const int64_t deep : {2, 8, 10, 16})
+    for (const int64_t columns : {24, 96, 130}) {
+      const Module module = module_of([&](Maker& m) {
+        const Tensor x = m.g.tensor({96, 64}, DType::bf16), down = m.g.tensor({deep, 64}, DType::bf16),
+                     up = m.g.tensor({columns, deep}, DType::bf16),
+                     to = m.g.tensor({96, columns}, DType::bf16);
+        return to + linear(linear(x, down), up);
+      });
+      SCOPED_TRACE(to_string(module));
+      kernel::MachineLimits limits = wide();
+      limits.units = {"avx512.dpbf16"};
+      EXPECT_EQ(untiled(module, limits), "");
+      if (deep > 2)
+        each_kernel(module, limits, [&](const compile::PlannedKernel& kernel) {
+          if (kernel.report.computes.find(fmt::format("{}]", columns)) == std::string::npos) return;
+          EXPECT_NE(kernel.schedule.find("avx512.dpbf16 s0.words"), std::string::npos) << kernel.schedule;
+          EXPECT_NE(kernel.schedule.find("vector s0 a1"), std::string::npos) << kernel.schedule;
+        });
+      expect_right(module, seed++);
+    }
+}
+
 /// Attention of one block: queries, keys and values are views of one product, or products apart.
 Tensor attention(Maker& m, int64_t batch, int64_t rows, int64_t heads, int64_t size, bool joined,
                  bool bias = true) {

@@ -260,6 +260,26 @@ TEST(Sums, OfOneInputShareLoops) {
   EXPECT_THAT(distances("c"), testing::Not(HasSubstr("fuse f g"))) << "nothing is read twice";
 }
 
+/// Rows of both operands are contiguous along a short sum: as many rows as lanes pay for the copy.
+TEST(Panels, TransposeRowsOfShortSums) {
+  const auto product = [](int64_t batch, int64_t m, int64_t n, int64_t k) {
+    return schedule_of_term(fmt::format(R"(fn @term(%a: f32[{0}, {1}, {3}], %b: f32[{0}, {2}, {3}]) {{
+  %x = view %a [h: {0}, m: {1}, n: {2}, k: {3}] -> [h, m, k]
+  %w = view %b [h: {0}, m: {1}, n: {2}, k: {3}] -> [h, n, k]
+  %p = mul %x, %w
+  %f = fold [h: {0}, m: {1}, n: {2}, k: {3}] over [k] {{ sum %p[h, m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                        batch, m, n, k));
+  };
+  EXPECT_THAT(product(32, 40, 40, 40), HasSubstr("stage b b.panels"));
+  EXPECT_THAT(product(128, 17, 33, 20), HasSubstr("stage b b.panels"));
+  EXPECT_THAT(product(32, 8, 40, 40), testing::Not(HasSubstr("panels"))) << "too few rows";
+  EXPECT_THAT(product(8, 24, 64, 512), testing::Not(HasSubstr("panels"))) << "lanes along the sum pay";
+}
+
 /// Rows of both operands are contiguous along the sum, and nobody knows how many there are: lanes would be
 /// added to each other for every result. Heads beside each other in a row are an axis of the copy.
 TEST(Panels, TransposeRowsOfUnknownNumbers) {

@@ -495,6 +495,41 @@ fn @main(%x: f32[9, {0}], %i: i32[5], %base: f32[9, {0}], %u: f32[5, {0}]) {{
   EXPECT_THAT(text("N", "symbol N: 0..6"), HasSubstr("[a, b] in 0..8"));
 }
 
+/// Indices that are made of places and numbers are expressions: rolls, reflected and repeated edges, rows
+/// that are counted through. What may leave its range, or an extent that is not known, stays.
+TEST(PassRules, IndicesThatAreKnownAreExpressions) {
+  const auto text = [](const std::string& lines, const char* extent = "9") {
+    return text_after(passes::defaults(), fmt::format(R"(symbol N: 1..9
+fn @main(%x: f32[4, {}], %i: i64[12]) {{
+  %p = iota i64 [a: 12] -> a
+  %c0 = const i64 0
+  %n0 = view %c0 [a: 12] -> []
+  %c3 = const i64 3
+  %n3 = view %c3 [a: 12] -> []
+  %c8 = const i64 8
+  %n8 = view %c8 [a: 12] -> []
+  %c9 = const i64 9
+  %n9 = view %c9 [a: 12] -> []
+  {}
+  %g = view %x [b: 4, a: 12] with h0 = %y[a] in 0..8 -> [b, h0]
+  return g = %g
+}})",
+                                                      extent, lines));
+  };
+  EXPECT_THAT(text("%s = add %p, %n3 %y = rem %s, %n9"), HasSubstr("-> [b, (a + 3) % 9]"));
+  EXPECT_THAT(text("%s = sub %p, %n3 %t = max %s, %n0 %y = min %t, %n8"), Not(HasSubstr("with h0")));
+  const std::string reflected = "%s = sub %p, %n3 %t = abs %s %d = sub %n8, %t %e = abs %d %y = sub %n8, %e";
+  EXPECT_THAT(text(reflected), Not(HasSubstr("with h0")));
+  EXPECT_THAT(text(reflected + " %under = lt %p, %n0 %up = add %p, %n9"), Not(HasSubstr("with h0")));
+  EXPECT_THAT(text("%s = rem %p, %n9 %b = lt %s, %n0 %w = add %s, %n9 %y = select %b, %w, %s"),
+              HasSubstr("-> [b, a % 9]"));
+  EXPECT_THAT(text("%s = rem %p, %n9 %k = cast u8 %s %y = cast i64 %k"), HasSubstr("-> [b, a % 9]"));
+  EXPECT_THAT(text("%y = add %p, %n0"), HasSubstr("with h0"));                         // up to 11
+  EXPECT_THAT(text("%s = rem %p, %n9 %y = add %i, %s"), HasSubstr("with h0"));         // of an argument
+  EXPECT_THAT(text("%y = rem %p, %n9", "N"), HasSubstr("with h0"));                    // N may be 1
+  EXPECT_THAT(text("%b = lt %p, %n3 %y = select %b, %n0, %n8"), HasSubstr("with h0")); // a choice
+}
+
 /// Backwards there and back is a scan the other way round.
 TEST(PassRules, ScansOfReversedValues) {
   const std::string text = text_after(passes::defaults(), R"(fn @main(%x: f32[3, 7]) {

@@ -12,7 +12,7 @@ using namespace testing_ir;
 
 RandomGraphOptions everything() {
   RandomGraphOptions options;
-  options.structure = true;
+  options.structure = options.places = true;
   options.nodes = 9;
   return options;
 }

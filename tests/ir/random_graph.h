@@ -17,6 +17,7 @@ struct RandomGraphOptions {
   bool small_floats = true; // f16 and bf16 values
   bool symbols = true;      // dynamic dimensions
   bool holes = true;        // gathers
+  bool places = false;      // indices of gathers are made of places and numbers, too
   bool structure = false;   // call, loop, cond
   bool sorts = true;        // sort, scan, scatter
   bool scans = false;       // scans by all monoids
@@ -205,6 +206,25 @@ private:
     }
     }
   }
+  /// Integers made of the places of their elements, which may leave the range.
+  NodeId places_of(const Shape& s, Interval range) {
+    const DType of = one_of(std::vector<DType>{DType::i32, DType::i64, DType::u8});
+    const auto number = [&](int64_t n) {
+      return b->view(b->constant(of, double(n)), s, std::vector<Expr>{});
+    };
+    NodeId at = b->iota(s, axis_symbol(0, s[0]), of);
+    for (int64_t steps = 1 + below(5); steps > 0; steps--) {
+      const auto op = one_of(std::vector<Op>{Op::add, Op::sub, Op::mul, Op::rem, Op::div, Op::min, Op::max,
+                                             Op::abs, Op::neg, Op::select});
+      if (op == Op::abs || op == Op::neg)
+        at = b->map(op, {at});
+      else if (op == Op::select)
+        at = b->map(op, {b->map(Op::lt, {at, number(below(4))}), number(below(range.high + 2)), at});
+      else
+        at = b->map(op, {at, number(1 + below(range.high + 2))});
+    }
+    return at;
+  }
   void gather() {
     NodeId x = pick();
     Shape s = type(x).shape;
@@ -212,7 +232,8 @@ private:
     Shape rows{extent()};
     Interval range{0, value_of(s[0]) - 1};
     if (!s[0].is_constant()) range.high = s[0].range().low - 1;
-    NodeId ids = input({DType::i32, rows}, 0, double(range.high + 1) / 3);
+    NodeId ids = options.places && chance(40) ? places_of(rows, range)
+                                              : input({DType::i32, rows}, 0, double(range.high + 1) / 3);
     ViewAttr view;
     view.shape = rows;
     view.shape.insert(view.shape.end(), s.begin() + 1, s.end());

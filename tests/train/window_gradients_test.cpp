@@ -83,6 +83,32 @@ TEST(WindowGradients, OfUnevenWindowsLookAtFew) {
   EXPECT_THAT(g.to_string(), testing::HasSubstr("[i0: 2, i1: 30, i2: 30, i3: 2, i4: 2]"));
 }
 
+// Images of which new elements lie at uneven quotients of the old ones' places.
+TEST(WindowGradients, OfImagesResizedUnevenly) {
+  Probe choose(12);
+  for (int round = 0; round < 40; ++round) {
+    Probe p(300 + uint64_t(round));
+    const int64_t rows = 1 + choose.pick(9), columns = 1 + choose.pick(13), high = 1 + choose.pick(15),
+                  wide = 1 + choose.pick(15);
+    const bool corners = choose.pick(2) == 0;
+    SCOPED_TRACE(fmt::format("round {}: {}x{} to {}x{}{}", round, rows, columns, high, wide,
+                             corners ? ", corners aligned" : ""));
+    const Tensor x = p.input({2, rows, columns}).exp();
+    p.check({interpolate(x, {high, wide}, Interpolation::linear, corners), interpolate(x, {wide})},
+            {.most = 12, .second = round % 8 == 0});
+  }
+}
+
+// Of 28 elements that become 41 each is the first neighbour of two at most.
+TEST(WindowGradients, OfImagesResizedUnevenlyLookAtFew) {
+  Graph g;
+  const Tensor x = g.tensor({2, 28}, DType::f32, "x"), y = interpolate(x, {41}, Interpolation::linear, true);
+  Tensor dx = gradients({y}, {x}, {.upstream = {g.tensor(y.shape(), DType::f32, "dy")}})[0];
+  dx.keep();
+  EXPECT_THAT(g.to_string(), testing::HasSubstr("[i0: 2, i1: 28, i2: 2]"));
+  EXPECT_THAT(g.to_string(), testing::Not(testing::HasSubstr("i2: 40")));
+}
+
 // What a mask hides of the image has no gradient.
 TEST(WindowGradients, OfMaskedImages) {
   Probe p;

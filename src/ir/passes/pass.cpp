@@ -152,6 +152,7 @@ namespace {
 
 std::optional<NodeId> simpler(passes::Rebuild& r, const Node& node) {
   if (auto id = passes::view_rule(r, node, Numerics::exact)) return id;
+  if (auto id = passes::known_indices_rule(r, node)) return id;
   if (auto id = passes::hole_axes_rule(r, node)) return id;
   if (auto id = passes::scan_order_rule(r, node)) return id;
   if (auto id = passes::fold_order_rule(r, node)) return id;
