@@ -401,7 +401,6 @@ void DefaultScheduler::pack_product(StageId s, const Product& p, const ProductBl
                                     const ProductLoops& l, const std::vector<std::string>& common) {
   const int64_t lanes = limits_.lanes;
   const std::string name = stage(s).name;
-  const bool along_sum = b.tiled && l.words_follow;
   std::vector<std::string> sources; // of the panels
   visit_loads(stage(s - 1), [&](const FormulaLoad& f) {
     const std::string& source = value_at(f.value).name;
@@ -412,7 +411,7 @@ void DefaultScheduler::pack_product(StageId s, const Product& p, const ProductBl
   for (auto& o : l.outer) (in_copy(o) ? moving : still).push_back(o);
   std::ranges::copy_if(p.sums, std::back_inserter(sums), in_copy);
   // Rows that are contiguous along the sum are transposed in squares, in registers.
-  const bool squares = (p.transposed || along_sum) && b.depth >= lanes;
+  const bool squares = (p.transposed || l.words_follow) && b.depth >= lanes;
   // What tiles read is copied faster than memory brings it: rows of all panels, as they lie.
   const bool rows = b.tiled && !squares && b.depth > lanes;
   const auto split_depth = [&] {
@@ -475,7 +474,7 @@ bool DefaultScheduler::matmul(StageId s, const std::vector<std::string>& common)
   }
   tile_product(s, *p, b, common);
   cache_blocks(s, *p, b, common);
-  const bool along_sum = b.tiled && words_follow(s - 1, p->depth[0]);
+  const bool along_sum = b.in_words && words_follow(s - 1, p->depth[0]);
   ProductLoops l = split_product(s, *p, b);
   l.words_follow = along_sum;
   const std::string name = stage(s).name;

@@ -37,18 +37,7 @@ void DefaultScheduler::units(bool copies) {
           s += int(nests_.cone.stages.size() - before);
         continue;
       }
-      Attempt attempt = begin();
-      bool made_words = try_add(DirectiveKind::unit, {name, unit});
-      if (made_words && moves) {
-        // (Windows of an even number of columns are words of neighbours, which no lanes read.)
-        const bool overlap = p && p->window && overlapping_words(nests_.stage(name));
-        if (overlap || sum_of_few_words(nests_.stage(name))) {
-          undo(std::move(attempt));
-          if (overlap) continue;
-          made_words = false;
-        }
-      }
-      if (!made_words && !(moves && copied_words(name, unit, p && p->window))) continue;
+      if (!words_of_sum(name, unit, p && p->window, moves)) continue;
       // A sum that begins from what fills no word: its rows lie at odd places, and words of them
       // are not put into lanes by a copy.
       if (!copies && stage(s).components[0].init) {
@@ -68,6 +57,52 @@ void DefaultScheduler::units(bool copies) {
       if (c.kind != ComponentKind::map || !c.out) continue;
       if (copies && try_add(DirectiveKind::inline_, {value_at(c.out).name})) s--;
     }
+}
+
+/// The instruction on words as they lie, or on copies of them where these `moves` pay.
+bool DefaultScheduler::words_of_sum(const std::string& name, const std::string& unit, bool windows,
+                                    bool moves) {
+  Attempt attempt = begin();
+  const bool as_they_lie = try_add(DirectiveKind::unit, {name, unit});
+  if (!moves) return as_they_lie;
+  if (!as_they_lie) return copied_words(name, unit, windows);
+  const StageId s = nests_.stage(name);
+  // (Windows of an even number of columns are words of neighbours, which no lanes read.)
+  const bool overlap = windows && overlapping_words(s), few = sum_of_few_words(s);
+  if (!overlap && !few && (windows || !pays_for_words(s))) return true;
+  undo(std::move(attempt));
+  if (overlap) return false;
+  return copied_words(name, unit, windows) || (!few && try_add(DirectiveKind::unit, {name, unit}));
+}
+
+/// Where both operands lie in words along the sum, lanes along it end in a sum over lanes for each result. Do
+/// the results of each weight pay for a copy that lets lanes go along the results?
+bool DefaultScheduler::pays_for_words(StageId s) const {
+  constexpr int64_t many = 64, few_words = 4; // (measured on Zen 4)
+  const Component& c = stage(s).components[0];
+  if (!has_fold(stage(s)) || !c.out || stage(s).components.size() != 1) return false;
+  const auto is_column = [&](AxisId a) {
+    return step_of(nests_.cone, c.out, c.index, axis_at(a).symbol) == Step::contiguous;
+  };
+  const auto columns = std::ranges::find_if(c.axes, is_column);
+  if (columns == c.axes.end()) return false;
+  bool apart = false; // (panels have their columns in lanes)
+  visit_loads(c.body, [&](const FormulaLoad& f) {
+    apart |= step_of(nests_.cone, f.value, f.index, axis_at(*columns).symbol) == Step::strided;
+  });
+  if (!apart) return false;
+  int64_t uses = 1, words = 1;
+  for (AxisId a : stage(s).axes) {
+    if (!axis_at(a).extent.is_constant() || (a == *columns && axis_at(a).extent.value() < limits_.lanes))
+      return false;
+    bool moves = false; // the weights
+    visit_loads(stage(s), [&](const FormulaLoad& f) {
+      moves |= varies(f.index, axis_at(*columns).symbol) && varies(f.index, axis_at(a).symbol);
+    });
+    int64_t& count = contains(c.axes, a) ? uses : words;
+    if (!contains(c.axes, a) || !moves) count = std::min(count * axis_at(a).extent.value(), int64_t{1} << 40);
+  }
+  return uses >= many || uses * few_words >= words;
 }
 
 /// Words of windows lie in the order of the sum, as rows of results that are one run: lanes are filled also

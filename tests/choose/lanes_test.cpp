@@ -251,5 +251,32 @@ TEST(Lanes, LeaveWordsAsTheyLie) {
   EXPECT_THAT(schedule, AllOf(HasSubstr(" f avx512.dpbf16"), Not(HasSubstr(".run"))));
 }
 
+/// Rows of both operands lie along the sum: many results of each weight pay for a copy in words, so that lanes
+/// go along the results, and long rows are transposed in squares. Few results have lanes along the sum.
+TEST(Lanes, OfWordsGoAlongTheResultsOfManyRows) {
+  const auto linear = [](int64_t rows, int64_t columns, int64_t deep) {
+    return schedule_of(fmt::format(R"(fn @term(%x: bf16[{0}, {2}], %w: bf16[{1}, {2}]) {{
+  %xf = cast f32 %x
+  %wf = cast f32 %w
+  %a = view %xf [m: {0}, n: {1}, k: {2}] -> [m, k]
+  %b = view %wf [m: {0}, n: {1}, k: {2}] -> [n, k]
+  %p = mul %a, %b
+  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %p[m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                   rows, columns, deep),
+                       {"avx512.dpbf16"});
+  };
+  EXPECT_THAT(linear(1000, 64, 64),
+              AllOf(HasSubstr("unit f avx512.dpbf16 f.words"), HasSubstr("vector f n.")));
+  EXPECT_THAT(linear(128, 768, 3072),
+              AllOf(HasSubstr("unit f avx512.dpbf16 f.words"), HasSubstr("unroll f.words k.words.u")));
+  EXPECT_THAT(linear(48, 768, 768), HasSubstr("vector f k.words.i"));
+  EXPECT_THAT(linear(48, 64, 128), HasSubstr("unit f avx512.dpbf16 f.words"));
+  EXPECT_THAT(linear(1000, 8, 64), HasSubstr("vector f k.words.i")) << "few columns do not fill the lanes";
+}
+
 } // namespace
 } // namespace luminal::kernel::lanes_test
