@@ -319,19 +319,26 @@ class Executor:
 
     def one_program(self) -> T:
         """Where one program of fixed sizes is all there is: the program, which arguments it reads, and for
-        each result whether it is the program's or an argument, and its place there, or the result itself.
-        None otherwise. A call then makes no dictionary of values, which a small program would notice."""
-        if len(self.steps) != 1 or self.symbols or self.views or not isinstance(self.steps[0], Program):
+        each result whether it is the program's, an argument or views of one, and its place there, or the
+        result itself. None otherwise. A call then makes no dictionary of values, which a small program would
+        notice."""
+        if len(self.steps) != 1 or self.symbols or not isinstance(self.steps[0], Program):
             return None
         program = self.steps[0]
         if self.updates and not program.states:
             return None
         arguments = {node: index for index, node in enumerate(self.inputs)}
         outputs = {node: index for index, node in enumerate(program.outputs)}
-        places: list[tuple[typing.Optional[bool], T]] = []
+        places: list[tuple[T, T]] = []
         for node in self.results:
             if not isinstance(node, torch.fx.Node):
                 places.append((None, node))
+            elif node in self.views:
+                chain = self.views[node]
+                if any(len(view.all_input_nodes) != 1 for view in chain):
+                    return None
+                calls = [(view.target, view.args[1:], view.kwargs) for view in chain]
+                places.append((calls, arguments[chain[0].args[0]]))
             elif node in outputs:
                 places.append((True, outputs[node]))
             elif node in arguments:
@@ -348,7 +355,12 @@ class Executor:
             program, reads, places = self.alone
             made = program([arguments[index] for index in reads], {})
             results = [
-                place if ours is None else made[place] if ours else arguments[place] for ours, place in places
+                (
+                    place
+                    if ours is None
+                    else made[place] if ours is True else viewed(arguments[place], ours or ())
+                )
+                for ours, place in places
             ]
             arguments.clear()
             return results
@@ -426,6 +438,12 @@ def view_of_input(node: T) -> list[T]:
         chain.insert(0, node)
         node = node.args[0]
     return chain if node.op == "placeholder" else []
+
+
+def viewed(value: T, calls: T) -> T:
+    for function, arguments, words in calls:
+        value = function(value, *arguments, **words)
+    return value
 
 
 def is_integer(node: T) -> bool:
