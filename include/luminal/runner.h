@@ -13,6 +13,8 @@ namespace luminal {
 ///   Runner runner(g, {"batch"}, {x}, {y});
 ///   runner.run(sizes, inputs, outputs);   // reads inputs[0], writes outputs[0]
 ///
+/// An input that is a state is updated where it lies.
+///
 /// The outputs are kept by it. Between runs their values are what the caller has; Tensor::data and
 /// its kin have none. A runner is for one thread at a time, like its graph.
 class Runner {

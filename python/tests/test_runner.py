@@ -34,6 +34,23 @@ class Runner(unittest.TestCase):
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(c, 3)
 
+    def test_states_of_the_caller(self):
+        with pl.Graph() as g:
+            x = g.input((50, 400))
+            total, last = g.state("total", (50, 400)), g.state("last", (400,))
+            g.update(total, total * 0.5 + x)
+            g.update(last, x.flip(0)[0] + last)
+            y = total.sum(0)  # of the old one
+            runner = pl.Runner(g, [], [x, total, last], [y])
+            a = np.random.rand(50, 400).astype("f4")
+            for _ in range(2):  # each time in other memory
+                b, c = np.random.rand(50, 400).astype("f4"), np.random.rand(400).astype("f4")
+                old, before, made = b.copy(), c.copy(), np.zeros(400, "f4")
+                runner.run([], [address(a), address(b), address(c)], [address(made)])
+                np.testing.assert_allclose(b, old * 0.5 + a, rtol=1e-6)
+                np.testing.assert_allclose(c, before + a[-1], rtol=1e-6)
+                np.testing.assert_allclose(made, old.sum(0), rtol=1e-5)
+
     def test_mistakes(self):
         with pl.Graph() as g:
             x = g.input((3,))

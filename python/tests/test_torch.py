@@ -280,6 +280,20 @@ class Meaning(Case):
         self.assertGreater(len(forward.views), 0)
         self.assertEqual(len(gradients.views), 0)
 
+    def test_products_of_three(self):
+        for bias in (True, False):
+            module = torch.nn.Bilinear(20, 30, 7, bias=bias)
+            compiled = torch.compile(module, backend="luminal", options={"fullgraph": True})
+            a, b = torch.randn(4, 5, 20, requires_grad=True), torch.randn(4, 5, 30, requires_grad=True)
+            places = [a, b, *module.parameters()]
+            ours, theirs = compiled(a, b), module(a, b)
+            torch.testing.assert_close(ours, theirs)
+            weights = torch.randn_like(ours)
+            for one, other in zip(
+                torch.autograd.grad(ours, places, weights), torch.autograd.grad(theirs, places, weights)
+            ):
+                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
     def test_buffers_are_updated(self):
         model, twin = (
             torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.BatchNorm2d(3)) for _ in range(2)

@@ -202,6 +202,80 @@ class Optimizers(unittest.TestCase):
         for a, b in zip(*parameters):
             torch.testing.assert_close(b.detach(), a.detach(), rtol=1e-5, atol=1e-6)
 
+    def test_states_where_they_lie(self):
+        """What a step changes it changes in the memory of the caller, in one kernel for each shape."""
+        import luminal.torch
+
+        for make, kernels in (
+            (lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), 2),
+            (lambda p: torch.optim.AdamW(p, 0.01), None),
+        ):
+            ours = [torch.randn(40, 30), torch.randn(30)]
+            theirs = [p.clone() for p in ours]
+            one, other = make(ours), make(theirs)
+            places = [p.data_ptr() for p in ours]
+            step = torch.compile(one.step, backend="luminal")
+            for _ in range(4):
+                for p, q in zip(ours, theirs):
+                    p.grad = torch.randn_like(p)
+                    q.grad = p.grad.clone()
+                versions = [p._version for p in ours]
+                step()
+                other.step()
+                for p, q, version in zip(ours, theirs, versions):
+                    torch.testing.assert_close(p, q)
+                    self.assertGreater(p._version, version)
+            self.assertEqual(places, [p.data_ptr() for p in ours])
+            report = luminal.torch.report().split("plan main:")[-1]
+            self.assertIn(": state f32[40, 30]", report)
+            if kernels:
+                self.assertIn(f"{kernels} kernels", report)
+
+    def test_changed_arguments(self):
+        """Old values are read before they are changed; arguments may be strided, swapped, or returned."""
+
+        def swapped(x, y):
+            t = x.clone()
+            x.copy_(y)
+            y.copy_(t)
+
+        def moved(x, y):
+            x.copy_(x.flip(0))
+            y.add_(x.roll(1, 1))
+            return y + x
+
+        def summed(x, y):
+            x.copy_(torch.cumsum(x, 0))
+            y.copy_(y @ x)
+            return x
+
+        def part(x, y):
+            x[2:5] = y[1:4]
+            return x.sum()
+
+        def spread(x, y):
+            x.copy_(y.sum(0, keepdim=True).expand_as(x))
+            return x[0]
+
+        def transposed(x, y):
+            x.t().add_(y)
+
+        for function in (swapped, moved, summed, part, spread, transposed):
+            for strided in (False, True):
+                with self.subTest(function=function.__name__, strided=strided):
+                    torch._dynamo.reset()
+                    compiled = torch.compile(function, backend="luminal", dynamic=False)
+                    x, y = torch.randn(24, 24), torch.randn(24, 24)
+                    x = torch.randn(24, 48)[:, ::2] if strided else x
+                    a, b = x.clone(), y.clone()
+                    for _ in range(3):
+                        with torch.no_grad():
+                            made, expected = compiled(x, y), function(a, b)
+                        torch.testing.assert_close(x, a)
+                        torch.testing.assert_close(y, b)
+                        if expected is not None:
+                            torch.testing.assert_close(made, expected)
+
     def test_clipping(self):
         parameters = [[nn.Parameter(torch.ones(s)) for s in ((3, 4), (5,))] for _ in range(2)]
         for p in (p for both in parameters for p in both):

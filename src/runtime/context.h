@@ -103,6 +103,10 @@ public:
   /// where the result has no memory of its own: then it is to be copied from `view` after the run.
   bool bind_result_slot(SlotId slot, void* memory);
   void release_result_slot(SlotId slot);
+  /// The next run reads and writes a state in the caller's memory. False: it is in memory of the device, has
+  /// what lies in the caller's now, and is to be read after the run.
+  luminal::Result<bool> bind_state_slot(SlotId slot, void* memory);
+  void release_states() { state_version_ = ~uint64_t{0}; }      // the next run finds those of the store
   HostValue view(SlotId slot) const;                            ///< what lies in a slot, where it lies
   luminal::Result<void> read_slot(SlotId slot, void* to) const; ///< the same, copied to the host
   /// Gives the pages of a result back.

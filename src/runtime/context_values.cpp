@@ -80,6 +80,23 @@ bool Context::bind_result_slot(SlotId slot, void* memory) {
 
 void Context::release_result_slot(SlotId slot) { addresses_[slot] = results_.at(slot).data(); }
 
+luminal::Result<bool> Context::bind_state_slot(SlotId slot, void* memory) {
+  if (stale_)
+    if (auto done = refresh(); !done) return done.failure();
+  const std::string& name = executable_->plan().slots[slot].name;
+  if (!memory && bytes_[slot] > 0)
+    return Failure{fmt::format("argument {} takes {} bytes; none were given", name, bytes_[slot])};
+  auto* bytes = static_cast<std::byte*>(memory);
+  if (!executable_->device().limits().reads_host) {
+    if (auto done = set_state(name, {bytes, size_t(bytes_[slot])}); !done) return done.failure();
+    return false;
+  }
+  if (state_version_ != store_->state_version())
+    if (auto done = find_states(); !done) return done.failure();
+  addresses_[slot] = bytes;
+  return true;
+}
+
 void Context::forget_result(std::string_view name) {
   for (const PlanResult& result : executable_->plan().results) {
     if (result.name != name) continue;

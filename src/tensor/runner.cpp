@@ -22,8 +22,10 @@ void Runner::State::find_slots(Where where) {
   input_slots.clear();
   output_slots.clear();
   for (const Tensor& input : inputs) {
-    const auto& name = std::get<InputAttr>(graph->builder[node_id(input)].attr).name;
-    const runtime::SlotId slot = plan.find_slot(name, runtime::SlotKind::argument);
+    const auto& attr = std::get<InputAttr>(graph->builder[node_id(input)].attr);
+    const bool state = attr.role == Role::state;
+    const runtime::SlotId slot =
+        plan.find_slot(attr.name, state ? runtime::SlotKind::state : runtime::SlotKind::argument);
     input_slots.push_back(slot && plan.slots[slot].used ? slot : runtime::SlotId());
   }
   for (const Tensor& output : outputs) {
@@ -45,7 +47,7 @@ Runner::Runner(Graph& graph, std::vector<std::string> dimensions, std::vector<Te
   for (const Tensor& input : inputs) {
     check_graph("run", state_->graph, input, where);
     const auto* attr = std::get_if<InputAttr>(&g.builder[node_id(input)].attr);
-    if (!attr || attr->role != Role::argument)
+    if (!attr || attr->role == Role::weight)
       throw Error("run",
                   fmt::format("{} is not an input: only a tensor made by tensor reads the caller's memory",
                               described(g, node_id(input))),
@@ -80,8 +82,20 @@ void Runner::run(std::span<const int64_t> sizes, std::span<const void* const> in
   if (g.empty()) return;
   runtime::Context& context = *g.context();
   if (s.executable != g.programs[g.running]->executable) s.find_slots(where);
+  const auto is_state = [&](size_t i) {
+    return s.executable->plan().slots[s.input_slots[i]].kind == runtime::SlotKind::state;
+  };
+  bool states = false;
+  std::vector<bool> copied(inputs.size()); // states that lie in memory of the device
   for (size_t i = 0; i < inputs.size(); i++) {
     if (!s.input_slots[i]) continue;
+    if (is_state(i)) {
+      const auto bound = context.bind_state_slot(s.input_slots[i], const_cast<void*>(inputs[i]));
+      if (!bound) throw_failure("run", bound.failure(), where);
+      copied[i] = !*bound;
+      states = true;
+      continue;
+    }
     if (auto done = context.bind_argument_slot(s.input_slots[i], inputs[i]); !done)
       throw_failure("run", done.failure(), where);
   }
@@ -91,9 +105,12 @@ void Runner::run(std::span<const int64_t> sizes, std::span<const void* const> in
   const auto done = context.run();
   for (size_t i = 0; i < outputs.size(); i++)
     if (written[i]) context.release_result_slot(s.output_slots[i]);
+  if (states) context.release_states();
   check_run(g, done, where);
   for (size_t i = 0; i < outputs.size(); i++)
     if (!written[i]) check_run(g, context.read_slot(s.output_slots[i], outputs[i]), where);
+  for (size_t i = 0; i < inputs.size(); i++)
+    if (copied[i]) check_run(g, context.read_slot(s.input_slots[i], const_cast<void*>(inputs[i])), where);
 }
 
 } // namespace luminal

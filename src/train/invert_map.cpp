@@ -244,8 +244,8 @@ private:
     const Expr first = floordiv(Expr(range.low >= 0 ? 0 : range.low), c), last = floordiv(highest(inner), c);
     equations_.push_back({inner, c * (first + free_symbol(last - first + 1)) + e.right});
   }
-  /// floordiv(c * axis + k, d) = p with steps of c > 1: of d values few are multiples of c (an image resized by
-  /// a factor such as 40 / 27 has one or two elements for each old one).
+  /// floordiv(c * axis + k, d) = p with steps of c > 1: of d values few are multiples of c (an image resized
+  /// by a factor such as 40 / 27 has one or two elements for each old one).
   bool steps_within(Expr inner, Expr d, Expr p) {
     const Affine affine = affine_terms(inner);
     if (!d.is_constant() || affine.terms.size() != 1 || affine.terms[0].second < 2) return false;

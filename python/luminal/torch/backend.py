@@ -57,7 +57,8 @@ def unchanging() -> set[int]:
     facts = context.fw_metadata if context is not None else None
     if facts is None:
         return set()
-    return set(facts.static_input_indices) - set(facts.mutated_inp_runtime_indices)
+    changed = {index for index, fact in enumerate(facts.input_info) if fact.mutates_data}
+    return set(facts.static_input_indices) - set(facts.mutated_inp_runtime_indices) - changed
 
 
 def compile_graph(module: T, inputs: T, options: Options, inference: bool = False) -> T:
@@ -91,7 +92,7 @@ def backend(
             inference_compiler=functools.partial(compiler, inference=True),
             decompositions=decompositions(),
             partition_fn=min_cut_rematerialization_partition,
-            keep_inference_input_mutations=False,
+            keep_inference_input_mutations=True,
         )(module, example_inputs)
 
 

@@ -187,6 +187,25 @@ def narrow_copy(x: T, dim: int, start: T, length: T) -> T:
     return x.narrow(dim, start, length).clone()
 
 
+def trilinear(
+    a: T,
+    b: T,
+    c: T,
+    expand_a: list[int],
+    expand_b: list[int],
+    expand_c: list[int],
+    sums: list[int],
+    unroll_dim: int = 1,
+) -> T:
+    """Products of three tensors with axes of one element where these say, summed over some axes."""
+    made = None
+    for tensor, axes in ((a, expand_a), (b, expand_b), (c, expand_c)):
+        for axis in sorted(axes):
+            tensor = tensor.unsqueeze(axis)
+        made = tensor if made is None else made * tensor
+    return made.sum(sums) if sums else made
+
+
 def affine_grid(theta: T, size: list[int], align_corners: bool) -> T:
     """Places of a grid over an image, moved by theta: products with the three or four columns of it, each
     along its own axis. (PyTorch's stores every place with a one behind it, for a product of matrices.)"""
@@ -215,6 +234,7 @@ def other_decompositions() -> dict[T, T]:
         aten._embedding_bag_forward_only.default: embedding_bag,
         aten._embedding_bag_backward.default: embedding_bag_backward,
         aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
+        aten._trilinear.default: trilinear,
         aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.affine_grid_generator.default: affine_grid,
         aten.index_reduce.default: index_reduce,

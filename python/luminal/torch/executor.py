@@ -73,7 +73,18 @@ class Executor:
         self.graph = module.graph
         self.inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
         self.output = next(node for node in self.graph.nodes if node.op == "output")
-        self.results: list[T] = list(self.output.args[0])
+        # What inputs become, as AOTAutograd writes it behind all else. A result that is such a copy is the
+        # input.
+        self.updates: dict[T, T] = {}
+        self.copies: set[T] = set()
+        for node in self.graph.nodes:
+            if op_of(node) == "aten.copy_.default" and node.args[0].op == "placeholder":
+                self.updates[node.args[0]] = node.args[1]
+                self.copies.add(node)
+        self.results: list[T] = [
+            node.args[0] if isinstance(node, torch.fx.Node) and node in self.copies else node
+            for node in self.output.args[0]
+        ]
         self.constants = {
             node.name: getattr_of(module, node.target) for node in self.graph.nodes if node.op == "get_attr"
         }
@@ -164,6 +175,7 @@ class Executor:
         parts: dict[int, list[T]] = {}
         for node, level in levels.items():
             parts.setdefault(level, []).append(node)
+        states = self.states_of(levels)
         needed: dict[T, int] = {}  # the last level that reads a node; results are read behind all
         for node, level in levels.items():
             for source in node.all_input_nodes:
@@ -171,6 +183,8 @@ class Executor:
         for result in self.results:
             if isinstance(result, torch.fx.Node) and result not in self.views:
                 needed[result] = sys.maxsize
+        for value in self.updates.values() if not states else ():
+            needed[value] = sys.maxsize
         steps: list[T] = []
         for level in sorted(parts):
             nodes = parts[level]
@@ -191,17 +205,38 @@ class Executor:
                 for node in nodes
                 if needed.get(node, level) > level and isinstance(node.meta["val"], torch.Tensor)
             ]
-            if not outputs:
+            if not outputs and not states:
                 continue
             try:
                 steps.append(
-                    Program(nodes, inputs, outputs, self.symbols, self.options, self.frozen, self.known)
+                    Program(
+                        nodes, inputs, outputs, self.symbols, self.options, self.frozen, self.known, states
+                    )
                 )
             except Failed as error:
                 if error.node is None:  # the whole part
                     error.nodes = [node for node in nodes if op_of(node) != "getitem"]
                 raise
         return steps
+
+    def states_of(self, levels: dict[T, int]) -> dict[T, T]:
+        """Inputs that one program of fixed sizes updates where they lie, and what they become; none where
+        they are copied to after all steps."""
+        if self.symbols or self.views or any(levels.values()):
+            return {}
+        values = list(self.updates.values())
+        for source, value in self.updates.items():
+            old, new = source.meta["val"], value.meta["val"]
+            if (
+                value not in levels
+                or values.count(value) > 1
+                or value in self.results
+                or (old.dtype, old.shape) != (new.dtype, new.shape)
+                or not old.is_contiguous()
+                or old.numel() == 0
+            ):
+                return {}
+        return self.updates
 
     def rounded_size(self, node: T) -> typing.Optional[str]:
         """Why sizes of a node or of what it reads are not dimensions."""
@@ -224,7 +259,7 @@ class Executor:
         self.reasons = {}
         random = -1
         for node in self.graph.nodes:
-            if node.op != "call_function" or is_symbolic(node):
+            if node.op != "call_function" or is_symbolic(node) or node in self.copies:
                 continue
             sources = [levels[source] for source in node.all_input_nodes if source in levels]
             if op_of(node) == "getitem" and node.args[0] in levels:
@@ -284,17 +319,26 @@ class Executor:
 
     def one_program(self) -> T:
         """Where one program of fixed sizes is all there is: the program, which arguments it reads, and for
-        each result whether it is the program's or an argument, and its place there, or the result itself.
-        None otherwise. A call then makes no dictionary of values, which a small program would notice."""
-        if len(self.steps) != 1 or self.symbols or self.views or not isinstance(self.steps[0], Program):
+        each result whether it is the program's, an argument or views of one, and its place there, or the
+        result itself. None otherwise. A call then makes no dictionary of values, which a small program would
+        notice."""
+        if len(self.steps) != 1 or self.symbols or not isinstance(self.steps[0], Program):
             return None
         program = self.steps[0]
+        if self.updates and not program.states:
+            return None
         arguments = {node: index for index, node in enumerate(self.inputs)}
         outputs = {node: index for index, node in enumerate(program.outputs)}
-        places: list[tuple[typing.Optional[bool], T]] = []
+        places: list[tuple[T, T]] = []
         for node in self.results:
             if not isinstance(node, torch.fx.Node):
                 places.append((None, node))
+            elif node in self.views:
+                chain = self.views[node]
+                if any(len(view.all_input_nodes) != 1 for view in chain):
+                    return None
+                calls = [(view.target, view.args[1:], view.kwargs) for view in chain]
+                places.append((calls, arguments[chain[0].args[0]]))
             elif node in outputs:
                 places.append((True, outputs[node]))
             elif node in arguments:
@@ -311,7 +355,12 @@ class Executor:
             program, reads, places = self.alone
             made = program([arguments[index] for index in reads], {})
             results = [
-                place if ours is None else made[place] if ours else arguments[place] for ours, place in places
+                (
+                    place
+                    if ours is None
+                    else made[place] if ours is True else viewed(arguments[place], ours or ())
+                )
+                for ours, place in places
             ]
             arguments.clear()
             return results
@@ -330,10 +379,15 @@ class Executor:
         for chain in self.views.values():
             for node in chain:
                 env[node] = self.call(node, env, values)
-        return [
+        results = [
             self.read(result, env, values) if isinstance(result, torch.fx.Node) else result
             for result in self.results
         ]
+        if self.updates and not any(isinstance(step, Program) and step.states for step in self.steps):
+            made = [(env[source], self.read(value, env, values)) for source, value in self.updates.items()]
+            for tensor, value in made:
+                tensor.copy_(value)
+        return results
 
     def read(self, node: T, env: dict[T, T], values: dict[str, int]) -> T:
         if node in env:
@@ -384,6 +438,12 @@ def view_of_input(node: T) -> list[T]:
         chain.insert(0, node)
         node = node.args[0]
     return chain if node.op == "placeholder" else []
+
+
+def viewed(value: T, calls: T) -> T:
+    for function, arguments, words in calls:
+        value = function(value, *arguments, **words)
+    return value
 
 
 def is_integer(node: T) -> bool:

@@ -136,7 +136,11 @@ class Program:
         options: Options,
         frozen: set[T],
         known: Known,
+        updates: typing.Optional[dict[T, T]] = None,
     ) -> None:
+        """updates: inputs that are changed where they lie, and the nodes that they become."""
+        self.updates = updates or {}
+        self.states = {index for index, node in enumerate(inputs) if node in self.updates}
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
         self.known: typing.Optional[Known] = known
         self.lock = threading.Lock()
@@ -162,19 +166,23 @@ class Program:
         ranges = {name: (low, self.highs[name]) for name, (low, _, _) in self.symbols.items()}
         dimensions = Dimensions(graph, ranges, self.known)
         sources: list[pl.Tensor] = []
+        self.sources: dict[int, pl.Tensor] = {}
         self.weights: dict[int, pl.Tensor] = {}
         self.given = [index for index in range(len(self.inputs)) if index not in self.frozen]
         self.forget()
         with graph:
             lowering = Lowering(graph, dimensions.dim_of)
             for index, (node, order) in enumerate(zip(self.inputs, self.orders)):
-                source = self.add_input(lowering, node, order, index in self.frozen)
+                source = self.add_input(lowering, node, order, index in self.frozen, index in self.states)
+                self.sources[index] = source
                 if index in self.frozen:
                     self.weights[index] = source
                 else:
                     sources.append(source)
             for node in self.nodes:
                 self.add(lowering, node)
+            for index in self.states:
+                graph.update(self.sources[index], lowering.value_of(self.updates[self.inputs[index]].name))
             kept = []
             for node, result in zip(self.outputs, self.results):
                 value = lowering.value_of(node.name)
@@ -204,7 +212,12 @@ class Program:
                 raise Failed(None, f"it does not compile: {error}") from error
 
     def add_input(
-        self, lowering: Lowering, node: T, order: typing.Optional[list[int]], frozen: bool
+        self,
+        lowering: Lowering,
+        node: T,
+        order: typing.Optional[list[int]],
+        frozen: bool,
+        state: bool = False,
     ) -> pl.Tensor:
         fake = node.meta["val"]
         if isinstance(fake, (torch.SymFloat, float)):
@@ -216,6 +229,8 @@ class Program:
         lying = shape if order is None else tuple(shape[axis] for axis in order)
         if frozen:
             source = lowering.graph.weight(node.name, lying, dtype=type_.dtype)
+        elif state:
+            source = lowering.graph.state(node.name, lying, dtype=type_.dtype)
         else:
             source = lowering.graph.input(lying, dtype=type_.dtype, name=node.name)
         if order is None:
@@ -281,6 +296,7 @@ class Program:
             self.load_changed(tensors)
         addresses = []
         held = []  # copies live until the run is over
+        changed = []  # states that lie otherwise than they are said to, and their copies
         for index, dtype, order in self.reads:
             tensor = tensors[index]
             as_it_lies = order is None and tensor.dtype is dtype
@@ -288,6 +304,8 @@ class Program:
                 lying = packed(of_type(tensor, dtype), order)
                 if lying is not tensor:
                     held.append(lying)
+                    if index in self.states:
+                        changed.append((tensor, lying))
                 tensor = lying
             addresses.append(tensor.data_ptr())
         in_order = list(values.values())
@@ -303,6 +321,10 @@ class Program:
                 raise
             self.lower_sizes(values, headroom)
             return self.run(tensors, values, headroom // 4)
+        for tensor, lying in changed:
+            tensor.copy_(lying)
+        for index in self.states:
+            torch.autograd.graph.increment_version(tensors[index])
         for index, first in self.twins:  # the same memory, whose axes may have other orders
             self.results[index].memory(made[index]).copy_(self.results[first].memory(made[first]))
         if not self.strided:
