@@ -126,28 +126,40 @@ bool has_sorts(const Function& function) {
 
 namespace {
 
+bool is_empty(const Shape& shape) {
+  return std::ranges::any_of(shape, [](Expr extent) { return extent.is_constant(0); });
+}
 bool is_empty_view(const Function& function, const Node& node) {
-  if (node.kind != NodeKind::view || function[node.inputs[0]].kind == NodeKind::constant) return false;
-  return std::ranges::any_of(node.type().shape, [](Expr extent) { return extent.is_constant(0); });
+  return node.kind == NodeKind::view && function[node.inputs[0]].kind != NodeKind::constant &&
+         is_empty(node.type().shape);
+}
+bool is_empty_scatter(const Function& function, const Node& node) {
+  return node.kind == NodeKind::scatter && is_empty(function[node.inputs[1]].type().shape);
 }
 
 } // namespace
 
 bool has_empty_views(const Function& function) {
-  return std::ranges::any_of(function.nodes, [&](const Node& node) { return is_empty_view(function, node); });
+  return std::ranges::any_of(function.nodes, [&](const Node& node) {
+    return is_empty_view(function, node) || is_empty_scatter(function, node);
+  });
 }
 
 Function empty_views_of_constants(const Module& module, const Function& function) {
-  return rebuild(
-      module, function,
-      [&](FunctionBuilder& b, NodeId id, const IdVector<NodeId, NodeId>&, std::vector<NodeId>& values) {
-        if (!is_empty_view(function, function[id])) return false;
-        const TensorType& type = function[id].type();
-        std::vector<std::byte> zero(size_t(storage_bytes(type.dtype, 1)));
-        const NodeId nothing = b.constant(TensorType{type.dtype, {}}, std::move(zero));
-        values = {b.view(nothing, type.shape, {})};
-        return true;
-      });
+  return rebuild(module, function,
+                 [&](FunctionBuilder& b, NodeId id, const IdVector<NodeId, NodeId>& copies,
+                     std::vector<NodeId>& values) {
+                   if (is_empty_scatter(function, function[id])) {
+                     values = {copies[function[id].inputs[0]]};
+                     return true;
+                   }
+                   if (!is_empty_view(function, function[id])) return false;
+                   const TensorType& type = function[id].type();
+                   std::vector<std::byte> zero(size_t(storage_bytes(type.dtype, 1)));
+                   const NodeId nothing = b.constant(TensorType{type.dtype, {}}, std::move(zero));
+                   values = {b.view(nothing, type.shape, {})};
+                   return true;
+                 });
 }
 
 Function inline_calls(const Module& module, const Function& function) {

@@ -36,7 +36,8 @@ bool has_calls(const Function& function);
 bool has_sorts(const Function& function);
 
 /// A function in which views without elements read a constant: the index of one may lie anywhere (an empty
-/// slice begins behind the last element), and later passes take indices for places.
+/// slice begins behind the last element), and later passes take indices for places. A scatter without values
+/// is its base: nobody asks for the integers of its holes.
 Function empty_views_of_constants(const Module& module, const Function& function);
 /// Would it change it?
 bool has_empty_views(const Function& function);

@@ -46,7 +46,8 @@ FormulaRef ConeBuilder::read_bitcast(const Node& node, const Index& at) {
   where.back() = at.back() * parts + step;
   FormulaRef probe = read(source, where);
   const FormulaLoad* load = load_of(*probe);
-  if (load && probe->dtype == from && from_bits >= 8 && cone_.values[load->value].role == ValueRole::input) {
+  if (load && !load->index.empty() && probe->dtype == from && from_bits >= 8 &&
+      cone_.values[load->value].role == ValueRole::input) {
     Expr last = load->index.back();
     bool fits = !depends_on(load->guard, step);
     for (size_t d = 0; d + 1 < load->index.size(); d++) fits &= !depends_on(load->index[d], step);

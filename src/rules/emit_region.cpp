@@ -6,11 +6,14 @@
 #include "rules/batch_axes.h"
 #include "rules/fold_domain.h"
 #include "rules/form_edits.h"
+#include "rules/form_maps.h"
 #include "rules/monoids.h"
 #include "rules/number_constant.h"
 #include "rules/other_terms.h"
+#include "rules/quotients.h"
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <unordered_map>
 
 namespace luminal::rules {
@@ -23,7 +26,10 @@ class Emitter {
 public:
   Emitter(RegionTerms& terms, const Entered& entered, const Choice& choice, const EmitOptions& options)
       : w_(entered.flat->function), t_(terms), e_(entered), f_(entered.flat->function), choice_(choice),
-        options_(options), classes_(std::max(terms.graph().class_count(), choice.rows.size())) {}
+        options_(options), classes_(std::max(terms.graph().class_count(), choice.rows.size())),
+        quotients_(
+            terms, [this](ClassId c) { return row(c); },
+            [this](ClassId c) { return bool(classes_[c].home); }) {}
 
   Fragment run() {
     find_homes();
@@ -78,21 +84,36 @@ private:
     std::unordered_map<ClassId, std::vector<NodeId>> roots;
     for (const NodeId root : e_.roots)
       roots[class_of(root)].push_back(in_form(class_of(root), e_.forms[root]));
+    for (const auto& classes : choice_.kernels)
+      for (const ClassId c : classes) stored_.insert(t_.graph().find(c));
     for (const auto& classes : choice_.kernels) {
       std::vector<NodeId> values;
-      for (const ClassId c : classes) {
-        const auto at = roots.find(t_.graph().find(c));
+      std::vector<ClassId> stored;
+      for (const ClassId given : classes)
+        if (const ClassId c = t_.graph().find(given); quotients_.divides(c) && options_.safe_quotients)
+          in_place_of(c, stored);
+        else
+          stored.push_back(c);
+      for (const ClassId c : stored) {
+        const auto at = roots.find(c);
         if (at == roots.end())
-          values.push_back(made(t_.graph().find(c)).node);
+          values.push_back(made(c).node);
         else
           values.insert(values.end(), at->second.begin(), at->second.end());
       }
-      w_.kernel(std::move(values));
+      if (!values.empty()) w_.kernel(std::move(values));
     }
     if (!choice_.decided) return;
     w_.decide();
     for (const ClassId c : choice_.open)
       if (const Class& k = classes_[t_.graph().find(c)]; k.node) w_.open(k.node);
+  }
+  /// What is stored for it: the parts of a quotient that is not computed by itself, but for those in memory.
+  void in_place_of(ClassId c, std::vector<ClassId>& out) {
+    if (options_.safe_quotients && quotients_.divides(c))
+      for_each_operand(row(c), [&](ClassId x) { in_place_of(x, out); });
+    else if (is_computed(row(c)) && stored_.insert(c).second)
+      out.push_back(c);
   }
   ClassId class_of(NodeId id) const {
     const ClassId c = e_.classes[id];
@@ -223,56 +244,6 @@ private:
     return t_.forms.id(opened(form, batches_));
   }
 
-  // ---- index expressions
-  /// Axis a of a value that is read, over the dimensions of `to`. What does not vary with an axis is
-  /// read at its first point.
-  Expr axis_in(AxisId a, const LaidOut& to, const Place* place) {
-    if (place)
-      if (const Expr* e = place->index_of(a)) return over(*e, to);
-    const auto at = to.position(a);
-    return at ? to.at(*at, t_.axes) : Expr(0);
-  }
-  /// An expression over names, over the dimensions of a form.
-  Expr over(Expr e, const LaidOut& to) {
-    if (e.is_constant()) return e;
-    ExprMap<Expr> dims;
-    t_.axes.read_by(e).for_each([&](AxisId a) {
-      const auto at = to.position(a);
-      dims[t_.axes.symbol(a)] = at ? to.at(*at, t_.axes) : Expr(0);
-    });
-    return dims.empty() ? e : substitute(e, dims);
-  }
-  std::vector<Expr> map_of(const Form& from, const LaidOut& to, const Place* place = nullptr) {
-    std::vector<Expr> map;
-    for (size_t d = 0; d < from.rank(); ++d) {
-      const auto dim = from.dim(d);
-      const auto same = place ? std::nullopt : same_dim(dim, to);
-      if (same) {
-        map.push_back(to.index[size_t(*same)]);
-        continue;
-      }
-      Expr e = 0;
-      for (const AxisId a : dim) e = e * t_.axes.extent(a) + axis_in(a, to, place);
-      map.push_back(e);
-    }
-    return map;
-  }
-
-  /// What does not vary with an axis is read at its first point: an axis that may be empty must have one.
-  Expr has_points(const Form& from, const LaidOut& to, const Place* place = nullptr) {
-    Expr all = 1;
-    const auto need = [&](AxisId a) {
-      const Expr some = lt(0, t_.axes.extent(a));
-      if (!to.position(a) && prove(some) != Truth::yes) all = logical_and(all, some);
-    };
-    for (const AxisId a : from.axes)
-      if (const Expr* e = place ? place->index_of(a) : nullptr)
-        t_.axes.read_by(*e).for_each(need);
-      else
-        need(a);
-    return all;
-  }
-
   // ---- nodes
   NodeId put(NodeKind kind, Attr attr, std::vector<NodeId> inputs, std::vector<TensorType> types) {
     return w_.put({kind, std::move(attr), std::move(inputs), std::move(types), {}, {}, {}});
@@ -343,13 +314,38 @@ private:
     if (r.op == ops().index) {
       const Iota& iota = t_.iotas[r.args()[0]];
       const TensorType type{iota.dtype, laid(form).shape};
-      return put(NodeKind::iota, IotaAttr{over(iota.value, laid(form)), type}, {}, {type});
+      return put(NodeKind::iota, IotaAttr{over(t_.axes, iota.value, laid(form)), type}, {}, {type});
     }
     if (r.op == ops().view) return view(t_.places[r.args()[0]], r, form);
     return map(c, r, form);
   }
 
+  NodeId put_map(Op op, std::vector<NodeId> xs) {
+    const TensorType type = w_[xs[0]].type();
+    return put(NodeKind::map, MapAttr{op, {}}, std::move(xs), {type});
+  }
+  /// The product, where the factor is or holds a reciprocal that is not computed by itself.
+  NodeId times(NodeId x, ClassId factor, uint32_t form) {
+    if (const auto divisor = quotients_.divisor(factor)) {
+      const auto dividend = quotients_.dividend(factor);
+      return over_divisor(dividend ? times(x, *dividend, form) : x, *divisor, form);
+    }
+    if (const auto both = quotients_.divides(factor) ? quotients_.factors(row(factor)) : std::nullopt)
+      return times(times(x, both->first, form), both->second, form);
+    return put_map(Op::mul, {x, in_form(factor, form)});
+  }
+  NodeId over_divisor(NodeId x, ClassId divisor, uint32_t form) {
+    if (axes_of(divisor) == t_.forms[form].set() || !has_wide_exponents(dtype(x)))
+      return put_map(Op::div, {x, in_form(divisor, form)});
+    const Class& k = made(divisor);
+    const auto [scale, reciprocal] = scaled_reciprocal(w_, k.node);
+    const NodeId scaled = put_map(Op::mul, {x, moved(scale, k.form, form)});
+    return put_map(Op::mul, {scaled, moved(reciprocal, k.form, form)});
+  }
+
   NodeId map(ClassId, const RowView& r, uint32_t form) {
+    if (const auto factors = options_.safe_quotients ? quotients_.factors(r) : std::nullopt)
+      return times(in_form(factors->first, form), factors->second, form);
     std::vector<NodeId> xs;
     for_each_operand(r, [&](ClassId x) { xs.push_back(in_form(x, form)); });
     const Shape& shape = laid(form).shape;
@@ -392,13 +388,14 @@ private:
     return classes_[c].form == form ? classes_[c].node : moved(c, form);
   }
   /// A view of the natural form.
-  NodeId moved(ClassId c, uint32_t form) {
-    const Form from = t_.forms[classes_[c].form];
+  NodeId moved(ClassId c, uint32_t form) { return moved(classes_[c].node, classes_[c].form, form); }
+  NodeId moved(NodeId x, uint32_t from_form, uint32_t form) {
+    if (from_form == form) return x;
+    const Form from = t_.forms[from_form];
     const LaidOut& to = laid(form);
-    const NodeId x = classes_[c].node;
     ViewAttr view;
-    view.map = map_of(from, to);
-    view.predicate = has_points(from, to);
+    view.map = map_of(t_.axes, from, to);
+    view.predicate = has_points(t_.axes, from, to);
     view.shape = to.shape;
     const TensorType type{dtype(x), to.shape};
     if (w_[x].type() == type && view.map == to.index) return x;
@@ -418,8 +415,8 @@ private:
     }
     const LaidOut& to = laid(form);
     ViewAttr view;
-    view.map = map_of(from, to, &where);
-    view.predicate = logical_and(over(where.predicate, to), has_points(from, to, &where));
+    view.map = map_of(t_.axes, from, to, &where);
+    view.predicate = logical_and(over(t_.axes, where.predicate, to), has_points(t_.axes, from, to, &where));
     view.fill = where.fill;
     view.shape = to.shape;
     std::vector<NodeId> inputs{x};
@@ -508,7 +505,7 @@ private:
     for (size_t d = 0; d < space.rank(); ++d)
       if (!space.dim(d).empty() && over_axes.contains(space.dim(d)[0])) fold.reduced.push_back(int(d));
     if (had) fold.reduced = had->reduced;
-    if (domain.condition) fold.where = over(where, laid(form));
+    if (domain.condition) fold.where = over(t_.axes, where, laid(form));
     std::vector<NodeId> inputs;
     for (size_t k = 0; k < domain.bodies.size(); ++k) {
       fold.body_axes.push_back(
@@ -576,7 +573,9 @@ private:
   const Choice& choice_;
   const EmitOptions& options_;
   std::vector<Class> classes_;
-  AxisSet batches_; // of cascades (rules/batch_axes.h)
+  Quotients quotients_;
+  std::set<ClassId> stored_; // or to be stored
+  AxisSet batches_;          // of cascades (rules/batch_axes.h)
   std::vector<std::unique_ptr<LaidOut>> laid_;
   std::unordered_map<uint64_t, NodeId> first_of_form_;
 };
@@ -587,7 +586,8 @@ Fragment emit_all_terms(RegionTerms& terms, const Entered& entered, const Choice
                         std::vector<TermPair>& pairs) {
   Choice all = choice;
   const std::vector<ExtraTerm> extras = add_other_terms(terms, all);
-  return Emitter(terms, entered, all, {.keep_forms = false, .domains_of_classes = false})
+  return Emitter(terms, entered, all,
+                 {.keep_forms = false, .domains_of_classes = false, .safe_quotients = false})
       .run_all(extras, pairs);
 }
 

@@ -33,6 +33,9 @@ struct EmitOptions {
   bool keep_forms = true;
   /// A fold takes the domain that any term of its bodies shows (rules/fold_domain.h).
   bool domains_of_classes = true;
+  /// A reciprocal that rules made is not computed where it may overflow and the quotient does not
+  /// (rules/quotients.h). Without it each term is made as it stands.
+  bool safe_quotients = true;
 };
 
 /// The roots of the region over its leaves.

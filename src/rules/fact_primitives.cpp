@@ -39,6 +39,11 @@ private:
   }
 
   void add_infos() {
+    fact("at-least-one", {"Info"}, [this](Args a) {
+      Info out = info(a[0]);
+      out.low = std::max(out.low, 1.0);
+      return out;
+    });
     fact("info-meet", {"Info", "Info"}, [this](Args a) { return meet(info(a[0]), info(a[1])); });
     fact("info-leaf", {"Leaf"}, [this](Args a) { return make_.leaf(a[0]); });
     fact("info-number", {"Number"}, [this](Args a) { return make_.number(a[0]); });
@@ -142,6 +147,9 @@ private:
     test("not-negative", {"Info"}, [](const Info& i, Args) { return i.not_negative(); });
     test("positive", {"Info"}, [](const Info& i, Args) { return i.positive(); });
     test("finite", {"Info"}, [](const Info& i, Args) { return i.finite; });
+    test("wide-exponents", {"Info"}, [](const Info& i, Args) { return has_wide_exponents(i.dtype); });
+    test("no-extremum", {"Info", "Axes"},
+         [=](const Info& i, Args a) { return !i.extremum.intersects(over(a[1])); });
     test("scales", {"Info"}, [](const Info& i, Args) { return i.number() != 1.0 && i.number() != -1.0; });
     test("not-one", {"Info"}, [](const Info& i, Args) { return i.number() != 1.0; });
     // 1: a factor is still held back by the sum over the axes

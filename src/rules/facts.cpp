@@ -15,7 +15,10 @@ namespace luminal::rules {
 namespace {
 
 /// The nearest mark that is not above, and the nearest that is not below.
-double low_mark(double v) { return v >= 1 ? 1 : v > 0 ? above_zero : v >= 0 ? 0 : v >= -1 ? -1 : -infinity; }
+double low_mark(double v) {
+  if (v > 0) return v >= 1 ? 1 : v >= far_above_zero ? far_above_zero : above_zero;
+  return v >= 0 ? 0 : v >= -1 ? -1 : -infinity;
+}
 double high_mark(double v) { return v <= -1 ? -1 : v <= 0 ? 0 : v <= 1 ? 1 : infinity; }
 
 struct Bounds {
@@ -111,6 +114,12 @@ bool stays_finite(Op op, FactMaker::Operands xs) {
   case Op::softplus: return true;
   default: return false;
   }
+}
+
+/// Is the result of the size of an operand, of its reciprocal, or of a multiple?
+bool keeps_scale(Op op) {
+  return op == Op::neg || op == Op::abs || op == Op::add || op == Op::sub || op == Op::mul || op == Op::div ||
+         op == Op::max || op == Op::min || op == Op::recip;
 }
 
 void set_bounds(Info& info, Bounds b) {
@@ -244,13 +253,23 @@ std::optional<Number> number_of(DType type, double value) {
   return Number{type, uint64_t(integer)};
 }
 
+bool has_wide_exponents(DType type) {
+  return type == DType::f64 || type == DType::f32 || type == DType::bf16;
+}
+bool divides_safely(const Info& divisor) {
+  if (divisor.index || divisor.low >= 1) return true;
+  const double least = has_wide_exponents(divisor.dtype) ? far_above_zero : 0x1p-8;
+  if (const auto n = divisor.number()) return std::fabs(*n) >= least;
+  return divisor.low >= least;
+}
+
 uint64_t Info::hash() const {
   uint64_t h = hash_mix(axes.hash(), uint64_t(dtype) * 4 + uint64_t(fixed) * 2 + uint64_t(finite));
   h = hash_mix(hash_mix(h, std::bit_cast<uint64_t>(low)), std::bit_cast<uint64_t>(high));
   if (constant) h = hash_mix(h, constant->hash());
   if (index) h = hash_mix(h, index->id());
   for (const AxisPasses& p : passes) h = hash_mix(h, uint64_t(p.axis) << 8 | p.count);
-  return h;
+  return extremum.empty() ? h : hash_mix(h, extremum.hash());
 }
 std::optional<double> Info::number() const {
   return constant ? std::optional(value_of(*constant)) : std::nullopt;
@@ -279,10 +298,13 @@ std::string to_string(const Info& info) {
   info.axes.for_each([&](AxisId a) { out += fmt::format(" {}", a); });
   for (const AxisPasses& p : info.passes) out += fmt::format(" {}:{}", p.axis, p.count);
   if (info.low > -infinity)
-    out += info.low == above_zero ? std::string(" > 0") : fmt::format(" >= {}", info.low);
+    out += info.low == above_zero       ? std::string(" > 0")
+           : info.low == far_above_zero ? std::string(" > 2^-64")
+                                        : fmt::format(" >= {}", info.low);
   if (info.high < infinity) out += fmt::format(" <= {}", info.high);
   if (info.fixed) out += " fixed";
   if (info.finite) out += " finite";
+  info.extremum.for_each([&](AxisId a) { out += fmt::format(" extremum:{}", a); });
   if (info.constant) out += fmt::format(" = {}", value_of(*info.constant));
   if (info.index) out += fmt::format(" index \"{}\"", luminal::to_string(*info.index));
   return out + ")";
@@ -291,6 +313,7 @@ std::string to_string(const Info& info) {
 Info meet(const Info& a, const Info& b) {
   Info out = a;
   out.axes &= b.axes;
+  out.extremum |= b.extremum;
   out.fixed = a.fixed || b.fixed;
   out.finite = a.finite || b.finite;
   out.low = std::max(a.low, b.low);
@@ -352,8 +375,8 @@ Info FactMaker::cast(DType to, const Info& x) const {
     set_bounds(out, {0, 1});
   else if (!is_float(to)) // it may wrap
     set_bounds(out, x.dtype == DType::boolean ? Bounds{0, 1} : Bounds{});
-  else if (out.low == above_zero) // it may be rounded to 0
-    out.low = 0;
+  else if (out.low == above_zero || (out.low == far_above_zero && !has_wide_exponents(to)))
+    out.low = 0; // it may be rounded to 0
   if (!is_float(to)) out.finite = true;
   if (x.index && to != DType::boolean) set_index(out, x.index);
   if (x.constant && (is_float(to) || std::isfinite(value_of(*x.constant)))) {
@@ -365,6 +388,8 @@ Info FactMaker::cast(DType to, const Info& x) const {
 
 Info FactMaker::row(Op op, Operands xs) const {
   Info out = joined(xs);
+  if (keeps_scale(op))
+    for (const Info* x : xs) out.extremum |= x->extremum;
   DType types[3] = {};
   for (size_t k = 0; k < xs.size(); ++k) types[k] = xs[k]->dtype;
   out.dtype = result_type(luminal::row(op), types).value_or(xs.back()->dtype);
@@ -435,6 +460,7 @@ Info FactMaker::result(int component, Value monoid, Value set, Operands bodies) 
   Info out = *bodies[size_t(component)];
   out.constant.reset();
   out.index.reset();
+  out.extremum = c.op == Op::max || c.op == Op::min ? over : AxisSet();
   for (const int j : m.dependencies(component)) join(out, *bodies[size_t(j)]);
   out.axes -= over;
   out.dtype = c.dtype;
@@ -466,6 +492,7 @@ Info FactMaker::prefix(int component, Value monoid, Value number, Operands bodie
   out.constant.reset();
   out.index.reset();
   for (const int j : m.dependencies(component)) join(out, *bodies[size_t(j)]);
+  out.extremum = {};
   out.axes.insert(along.axis);
   out.dtype = c.dtype;
   Bounds bounds;

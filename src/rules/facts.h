@@ -27,13 +27,16 @@ struct Info {
   /// No element is NaN or infinite, overflows aside: it is made of integers and finite constants, and divides
   /// by nothing that may be 0. What the region reads may hold infinities.
   bool finite = false;
-  /// Every value lies between them, NaN aside. They are -inf, -1, 0, `above_zero` (low only), 1 or inf: so
-  /// few that facts come to an end.
+  /// Every value lies between them, NaN aside. They are -inf, -1, 0, `above_zero` or `far_above_zero` (low
+  /// only), 1 or inf: so few that facts come to an end.
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   std::optional<Number> constant;
   /// It is this integer or condition over the symbols of axes and dimensions.
   std::optional<Expr> index;
   std::vector<AxisPasses> passes; ///< ascending by axis, without zeros
+  /// Axes over which it is a maximum or minimum, a multiple or the reciprocal of one: what is divided by it
+  /// is meant to be in range.
+  AxisSet extremum;
 
   bool operator==(const Info&) const = default;
   uint64_t hash() const;
@@ -49,6 +52,13 @@ struct Info {
 };
 /// Marks a value that is more than 0, however small.
 inline constexpr double above_zero = std::numeric_limits<double>::denorm_min();
+/// Marks a value whose reciprocal is far from an overflow, but in types with few exponents.
+inline constexpr double far_above_zero = 0x1p-64;
+
+/// Are 2^-126 to 2^127 normal numbers of the floating type?
+bool has_wide_exponents(DType type);
+/// Is the reciprocal infinite only where all quotients by the value are infinite or NaN?
+bool divides_safely(const Info& divisor);
 
 std::string to_string(const Info& info);
 Info meet(const Info& a, const Info& b);

@@ -42,6 +42,10 @@ constexpr GuardInfo guards[] = {
     {"untouched", "Info Place", proves, "it varies with no axis that the place moves"},
     {"tiles-pay", "Place Axes Info Info", chooses,
      "the sum over the axes has several terms, and the second several results, at each place that is read"},
+    {"wide-exponents", "Info", proves, "2^-126 to 2^127 are normal numbers of its floating type"},
+    {"no-extremum", "Info Axes", chooses,
+     "it is not known to be made of a maximum or minimum over one of the axes by sums, products and "
+     "quotients"},
     {"scales", "Info", chooses, "it is not known to be 1 or -1"},
     {"not-one", "Info", chooses, "it is not known to be 1"},
     {"all-flat", "Infos Axes", proves, "none of them needs a pass over the axes"},

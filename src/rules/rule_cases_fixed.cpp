@@ -53,6 +53,14 @@ fn @main(%x: f32[3, 2]) {
   %v2 = get %f2, 0
   return v = %v2
 })"},
+    {"a maximum of sums", R"(
+fn @main(%x: f32[2, 3, 5]) {
+  %sf = fold [i: 2, k: 3, l: 5] over [l] { sum %x[i, k, l] }
+  %s = get %sf, 0
+  %mf = fold [i: 2, k: 3] over [k] { max %s[i, k] }
+  %m = get %mf, 0
+  return m = %m
+})"},
     {"roots and reciprocals of a running maximum", R"(
 fn @main(%x: f32[3, 5], %w: f32[3, 5]) {
   %ax = abs %x

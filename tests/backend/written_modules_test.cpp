@@ -578,5 +578,17 @@ fn @main(%n: i32[3, 0], %x: f32[3, 4]) {
 )");
 }
 
+TEST(WrittenModules, WiderElementsOfANumberThatIsEverywhere) {
+  expect_plan(R"(
+fn @main(%x: i8, weight %w: u16) {
+  %a = view %x [i: 64] -> []
+  %b = bitcast u64 %a
+  %c = view %w [i: 3, j: 6] -> []
+  %d = bitcast i32 %c
+  return b = %b, d = %d
+}
+)");
+}
+
 } // namespace
 } // namespace luminal::written_modules

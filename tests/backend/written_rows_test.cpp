@@ -110,5 +110,15 @@ TEST(WrittenModules, SumsOfOneVectorOfProductsOfBytes) {
       }
 }
 
+/// Nobody asks for the indices of a scatter that writes nothing, and they may lie anywhere.
+TEST(WrittenModules, AScatterOfNothingIsItsBase) {
+  expect_plan(R"(
+fn @main(%x: f32[3, 0, 5], %v: f32[3, 0, 64], %n: i16[64]) {
+  %y = scatter sum %x, %v [i: 3, j: 0, k: 64] with h = %n[k] in 0..4 -> [i, j, h]
+  return y = %y
+}
+)");
+}
+
 } // namespace
 } // namespace luminal::written_modules

@@ -42,7 +42,7 @@ protected:
       x = b().map(Op::select, {b().map(Op::eq, {x, with(0)}), with(0), x});
     }
     const int wide = bits(to), narrow = bits(from);
-    if (wide != narrow && type(x).shape.empty()) return;
+    if (wide != narrow && type(x).shape.empty()) x = b().view(x, {16}, {}); // one number everywhere
     if (wide > narrow) {
       const Expr last = type(x).shape.back();
       if (!last.is_constant() || last.value() % (wide / narrow) != 0) return;

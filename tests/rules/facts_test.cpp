@@ -9,6 +9,7 @@
 namespace luminal {
 namespace {
 
+using rules::divides_safely;
 using rules::Info;
 
 /// A function with its region entered and its facts found.
@@ -98,6 +99,40 @@ fn @main(%x: f32[3], weight %w: f32[3], %h: f16[3], %n: i32[3]) {
   EXPECT_EQ(f.of("b").dtype, DType::boolean);
   EXPECT_EQ(f.of("hf").dtype, DType::f32);
   EXPECT_EQ(f.of("nf").low, -std::numeric_limits<double>::infinity());
+}
+
+TEST(Facts, DivisorsThatAreLargeEnough) {
+  Facts f(R"(
+fn @main(%x: f32[3, 5], %h: f16[3]) {
+  %q = mul %x, %x
+  %vf = fold [i: 3, k: 5] over [k] { sum %q[i, k] }
+  %v = get %vf, 0
+  %eps = const f32 1e-12
+  %ev = view %eps [i: 3] -> []
+  %p = add %v, %ev
+  %r = sqrt %p
+  %small = const f32 1e-30
+  %sv = view %small [i: 3] -> []
+  %t = max %v, %sv
+  %c = cast f16 %r
+  %mf = fold [i: 3, k: 5] over [k] { max %q[i, k] }
+  %m = get %mf, 0
+  %n = max %m, %ev
+  %u = recip %n
+  return v = %v, p = %p, r = %r, t = %t, c = %c, h = %h, m = %m, u = %u, eps = %eps
+})");
+  EXPECT_FALSE(divides_safely(f.of("v"))) << "it may be subnormal";
+  EXPECT_TRUE(divides_safely(f.of("p")));
+  EXPECT_TRUE(divides_safely(f.of("r")));
+  EXPECT_TRUE(divides_safely(f.of("eps")));
+  EXPECT_FALSE(divides_safely(f.of("t"))) << "far above zero is a mark, and this is below it";
+  EXPECT_TRUE(f.of("t").positive());
+  EXPECT_FALSE(divides_safely(f.of("c"))) << "reciprocals of f16 end at 65504";
+  EXPECT_FALSE(f.of("c").positive());
+  EXPECT_FALSE(divides_safely(f.of("h")));
+  EXPECT_TRUE(f.of("v").extremum.empty());
+  EXPECT_EQ(f.of("m").extremum.size(), 1);
+  EXPECT_EQ(f.of("u").extremum, f.of("m").extremum);
 }
 
 TEST(Facts, ConditionsAndPositionsAreExpressions) {
