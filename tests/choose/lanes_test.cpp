@@ -251,8 +251,8 @@ TEST(Lanes, LeaveWordsAsTheyLie) {
   EXPECT_THAT(schedule, AllOf(HasSubstr(" f avx512.dpbf16"), Not(HasSubstr(".run"))));
 }
 
-/// Rows of both operands lie along the sum: many results of each weight pay for a copy in words, so that lanes
-/// go along the results, and long rows are transposed in squares. Few results have lanes along the sum.
+/// Rows of both operands lie along the sum: a weight with many results is copied in words, long rows of them
+/// in squares, and lanes go along the results. With few results lanes go along the sum.
 TEST(Lanes, OfWordsGoAlongTheResultsOfManyRows) {
   const auto linear = [](int64_t rows, int64_t columns, int64_t deep) {
     return schedule_of(fmt::format(R"(fn @term(%x: bf16[{0}, {2}], %w: bf16[{1}, {2}]) {{
