@@ -226,9 +226,9 @@ bool DefaultScheduler::deinterleaved(StageId s, const std::vector<std::string>& 
               step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol, parts) == Step::contiguous;
     }
     const AxisUse use = use_along(nests_, s, l.symbol);
-    // (Few of what is read may lie across: their elements are put together.)
+    // (No more of what is read may lie across than along the row: their elements are put together.)
     const int across = use.strided - written;
-    if (suits && use.contiguous > 0 && 2 * across <= use.contiguous && use.irregular == 0) row = l.name;
+    if (suits && use.contiguous > 0 && across <= use.contiguous && use.irregular == 0) row = l.name;
   }
   if (row.empty() || !ask(s, "deinterleave", 1, {0, 1})) return false;
   const std::string lanes = split_lanes(s, row);

@@ -198,11 +198,12 @@ def trilinear(
     unroll_dim: int = 1,
 ) -> T:
     """Products of three tensors with axes of one element where these say, summed over some axes."""
-    made = None
+    factors = []
     for tensor, axes in ((a, expand_a), (b, expand_b), (c, expand_c)):
         for axis in sorted(axes):
             tensor = tensor.unsqueeze(axis)
-        made = tensor if made is None else made * tensor
+        factors.append(tensor)
+    made = factors[0] * factors[1] * factors[2]
     return made.sum(sums) if sums else made
 
 
