@@ -69,7 +69,7 @@ bool DefaultScheduler::words_of_sum(const std::string& name, const std::string& 
   const StageId s = nests_.stage(name);
   // (Windows of an even number of columns are words of neighbours, which no lanes read.)
   const bool overlap = windows && overlapping_words(s), few = sum_of_few_words(s);
-  if (!overlap && !few && (windows || !pays_for_words(s))) return true;
+  if (!overlap && !few && !pays_for_words(s, windows)) return true;
   undo(std::move(attempt));
   if (overlap) return false;
   return copied_words(name, unit, windows) || (!few && try_add(DirectiveKind::unit, {name, unit}));
@@ -77,7 +77,7 @@ bool DefaultScheduler::words_of_sum(const std::string& name, const std::string& 
 
 /// Where both operands lie in words along the sum, lanes along it end in a sum over lanes for each result. Do
 /// the results of each weight pay for a copy that lets lanes go along the results?
-bool DefaultScheduler::pays_for_words(StageId s) const {
+bool DefaultScheduler::pays_for_words(StageId s, bool windows) const {
   constexpr int64_t many = 64, few_words = 4; // (measured on Zen 4)
   const Component& c = stage(s).components[0];
   if (!has_fold(stage(s)) || !c.out || stage(s).components.size() != 1) return false;
@@ -102,7 +102,7 @@ bool DefaultScheduler::pays_for_words(StageId s) const {
     int64_t& count = contains(c.axes, a) ? uses : words;
     if (!contains(c.axes, a) || !moves) count = std::min(count * axis_at(a).extent.value(), int64_t{1} << 40);
   }
-  return uses >= many || uses * few_words >= words;
+  return (uses >= many && !windows) || uses * few_words >= words;
 }
 
 /// Words of windows lie in the order of the sum, as rows of results that are one run: lanes are filled also

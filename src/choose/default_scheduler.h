@@ -79,7 +79,7 @@ private:
   bool overlapping_words(StageId s) const;
   bool sum_of_few_words(StageId s) const;
   bool words_of_sum(const std::string& name, const std::string& unit, bool windows, bool moves);
-  bool pays_for_words(StageId s) const;
+  bool pays_for_words(StageId s, bool windows) const;
   void words_in_runs(const WindowedProduct& product);
   bool words_of_values(const std::string& name, const std::string& unit);
   bool is_image(const WindowedProduct& product) const;

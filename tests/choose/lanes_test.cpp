@@ -253,6 +253,29 @@ TEST(Lanes, LeaveWordsAsTheyLie) {
   EXPECT_THAT(schedule, AllOf(HasSubstr(" f avx512.dpbf16"), Not(HasSubstr(".run"))));
 }
 
+/// So do images and weights with their channels last, where each weight has many pixels.
+TEST(Lanes, OfWordsGoAlongTheChannelsOfManyPixels) {
+  const auto convolution = [](int64_t size, int64_t channels) {
+    const std::string space = fmt::format("h: {0}, w: {0}, o: {1}, c: {1}, a: 3, b: 3", size, channels);
+    return schedule_of(fmt::format(R"(fn @term(%x: bf16[{0}, {0}, {1}], %w: bf16[{1}, 3, 3, {1}]) {{
+  %xf = cast f32 %x
+  %wf = cast f32 %w
+  %v = view %xf [{2}] -> [h + a - 1, w + b - 1, c] where 0 < h + a and h + a <= {0} and 0 < w + b and w + b <= {0} fill 0
+  %k = view %wf [{2}] -> [o, a, b, c]
+  %m = mul %v, %k
+  %f = fold [{2}] over [c, a, b] {{ sum %m[h, w, o, c, a, b] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                   size, channels, space),
+                       {"avx512.dpbf16"});
+  };
+  EXPECT_THAT(convolution(28, 64),
+              AllOf(HasSubstr("unit f avx512.dpbf16 f.words"), HasSubstr("vector f o.i")));
+  EXPECT_THAT(convolution(7, 256), HasSubstr("vector f c.words.i"));
+}
+
 /// Rows of both operands lie along the sum: a weight with many results is copied in words, long rows of them
 /// in squares, and lanes go along the results. With few results lanes go along the sum.
 TEST(Lanes, OfWordsGoAlongTheResultsOfManyRows) {
