@@ -338,7 +338,8 @@ bool DefaultScheduler::transposed(StageId s, const std::vector<std::string>& com
       return step_of(nests_.cone, f.value, over_loops(nest(s), f.index), symbol);
     };
     if (moves(read) == Step::contiguous && moves(written) == Step::strided) across.insert(f.value);
-    plain = plain && f.guard.is_constant(1) && bits(dtype) == 32 && moves(written) != Step::irregular;
+    plain = plain && f.guard.is_constant(1) && bits(dtype) >= 8 && bits(dtype) <= 32 &&
+            moves(written) != Step::irregular;
   });
   plain = plain && !across.empty();
   if (across.size() == 1) {

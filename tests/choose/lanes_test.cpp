@@ -233,6 +233,22 @@ TEST(Lanes, GatherElementsAtQuotientsOfTheirAxis) {
               HasSubstr("vector y j"));
 }
 
+/// Narrow numbers that are read across are transposed in registers, also beside operands that vary with one
+/// axis only.
+TEST(Lanes, TransposeNarrowNumbers) {
+  for (const char* type : {"f32", "bf16", "f16", "u8"})
+    EXPECT_THAT(schedule_of(fmt::format(R"(fn @term(%x: {0}[128, 14, 14], %b: {0}[128]) {{
+  %v = view %x [i: 14, j: 14, c: 128] -> [c, i, j]
+  %w = view %b [i: 14, j: 14, c: 128] -> [c]
+  %y = add %v, %w
+  return y = %y
+}}
+)",
+                                        type)),
+                AllOf(HasSubstr("vector y c.i"), HasSubstr("unroll y j.i")))
+        << type;
+}
+
 /// Weights that a dot instruction reads in words of two are not copied into the order of the results, which
 /// would take the words apart.
 TEST(Lanes, LeaveWordsAsTheyLie) {
