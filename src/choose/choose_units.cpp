@@ -80,24 +80,16 @@ bool DefaultScheduler::words_of_sum(const std::string& name, const std::string& 
 bool DefaultScheduler::pays_for_words(StageId s, bool windows) const {
   constexpr int64_t many = 64, few_words = 4; // (measured on Zen 4)
   const Component& c = stage(s).components[0];
-  if (!has_fold(stage(s)) || !c.out || stage(s).components.size() != 1) return false;
-  const auto is_column = [&](AxisId a) {
-    return step_of(nests_.cone, c.out, c.index, axis_at(a).symbol) == Step::contiguous;
-  };
-  const auto columns = std::ranges::find_if(c.axes, is_column);
-  if (columns == c.axes.end()) return false;
-  bool apart = false; // (panels have their columns in lanes)
-  visit_loads(c.body, [&](const FormulaLoad& f) {
-    apart |= step_of(nests_.cone, f.value, f.index, axis_at(*columns).symbol) == Step::strided;
-  });
-  if (!apart) return false;
+  if (!has_fold(stage(s)) || stage(s).components.size() != 1) return false;
+  const AxisId columns = columns_apart(s); // (panels have their columns in lanes)
+  if (!columns) return false;
   int64_t uses = 1, words = 1;
   for (AxisId a : stage(s).axes) {
-    if (!axis_at(a).extent.is_constant() || (a == *columns && axis_at(a).extent.value() < limits_.lanes))
+    if (!axis_at(a).extent.is_constant() || (a == columns && axis_at(a).extent.value() < limits_.lanes))
       return false;
     bool moves = false; // the weights
     visit_loads(stage(s), [&](const FormulaLoad& f) {
-      moves |= varies(f.index, axis_at(*columns).symbol) && varies(f.index, axis_at(a).symbol);
+      moves |= varies(f.index, axis_at(columns).symbol) && varies(f.index, axis_at(a).symbol);
     });
     int64_t& count = contains(c.axes, a) ? uses : words;
     if (!contains(c.axes, a) || !moves) count = std::min(count * axis_at(a).extent.value(), int64_t{1} << 40);
@@ -139,22 +131,28 @@ bool DefaultScheduler::overlapping_words(StageId s) const {
   return overlapping;
 }
 
+/// The axis along which the results are contiguous, where narrow numbers lie apart along it; else none.
+AxisId DefaultScheduler::columns_apart(StageId s) const {
+  const Component& c = stage(s).components[0];
+  const auto columns = std::ranges::find_if(c.axes, [&](AxisId a) {
+    return c.out && step_of(nests_.cone, c.out, c.index, axis_at(a).symbol) == Step::contiguous;
+  });
+  if (columns == c.axes.end()) return {};
+  bool apart = false;
+  visit_loads(c.body, [&](const FormulaLoad& f) {
+    apart |= bits(value_at(f.value).dtype) < 32 &&
+             step_of(nests_.cone, f.value, f.index, axis_at(*columns).symbol) == Step::strided;
+  });
+  return apart ? *columns : AxisId();
+}
+
 /// Is it a whole sum that has become a plain map, of few words, whose results lie along rows of words? Lanes
 /// along the results would gather, and none go along the sum any more.
 bool DefaultScheduler::sum_of_few_words(StageId s) const {
   const Component& c = stage(s).components[0];
   if (c.kind != ComponentKind::map || !c.out || has_fold(stage(s))) return false;
   if (std::ranges::any_of(nests_.readers(c.out), [&](StageId r) { return has_fold(stage(r)); })) return false;
-  const auto lanes = std::ranges::find_if(c.axes, [&](AxisId a) {
-    return step_of(nests_.cone, c.out, c.index, axis_at(a).symbol) == Step::contiguous;
-  });
-  if (lanes == c.axes.end()) return false;
-  bool apart = false;
-  visit_loads(c.body, [&](const FormulaLoad& f) {
-    apart |= bits(value_at(f.value).dtype) < 32 &&
-             step_of(nests_.cone, f.value, f.index, axis_at(*lanes).symbol) == Step::strided;
-  });
-  return apart;
+  return bool(columns_apart(s));
 }
 
 /// Is the stage a copy in words for the next one, the only one?

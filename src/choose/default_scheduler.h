@@ -77,6 +77,7 @@ private:
   void units(bool copies = true);
   bool copied_words(const std::string& name, const std::string& unit, bool windows);
   bool overlapping_words(StageId s) const;
+  AxisId columns_apart(StageId s) const;
   bool sum_of_few_words(StageId s) const;
   bool words_of_sum(const std::string& name, const std::string& unit, bool windows, bool moves);
   bool pays_for_words(StageId s, bool windows) const;

@@ -269,7 +269,8 @@ TEST(Lanes, LeaveWordsAsTheyLie) {
   EXPECT_THAT(schedule, AllOf(HasSubstr(" f avx512.dpbf16"), Not(HasSubstr(".run"))));
 }
 
-/// So do images and weights with their channels last, where each weight has many pixels.
+/// Images and weights with their channels last: where each weight has many pixels it is copied in words, and
+/// lanes go along the channels of the results.
 TEST(Lanes, OfWordsGoAlongTheChannelsOfManyPixels) {
   const auto convolution = [](int64_t size, int64_t channels) {
     const std::string space = fmt::format("h: {0}, w: {0}, o: {1}, c: {1}, a: 3, b: 3", size, channels);

@@ -1,5 +1,5 @@
 // tests/search/limit_test.cpp -- what a cone computes, counted: branches of a choice by an index are
-// needed on their own sides only.
+// needed on their own sides only, and dot instructions are products.
 #include "choose/default_schedule.h"
 #include "choose/tiling.h"
 #include "search/limit.h"
