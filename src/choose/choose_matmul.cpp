@@ -201,8 +201,13 @@ DefaultScheduler::worth_blocks(StageId s, const Product& p, const std::vector<st
   // Words of a dot instruction are put together in the panels of the product, but for a copy that has loops
   // of its own already.
   b.reads_words = s > first_stage && copies_words(s - 1) && (done_ < s || !common.empty());
+  // (Panels have one loop along the sum, beside those that stand outside of them.)
+  const auto deeper = [&](const StageLoop& l) {
+    return trips(l) > 1 && contains(p.depth, l.name) && l.name != p.depth[0];
+  };
   b.in_words = b.reads_words && stage(s - 1).components[0].out == p.value && p.panels.empty() &&
-               (p.outer.empty() || on_tiles(s)) && common.empty() && !p.transposed;
+               common.empty() && !p.transposed &&
+               (on_tiles(s) || (p.outer.empty() && std::ranges::none_of(nest(s - 1).loops, deeper)));
   if (b.reads_words && !b.in_words && common.empty()) return {};
   b.tiled = b.in_words && on_tiles(s);
   if (!b.tiled && !ask(s, "blocked", enough, {0, 1})) return {};

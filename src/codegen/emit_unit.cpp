@@ -2,6 +2,7 @@
 #include "codegen/emitter.h"
 #include "loop/unit.h"
 #include <algorithm>
+#include <llvm/IR/MDBuilder.h>
 #include <numeric>
 
 namespace luminal::codegen {
@@ -251,17 +252,31 @@ bool Emitter::flushed(const kernel::Value& v) const {
 }
 
 /// x, the value of v, rounded to bf16. The instruction that does so takes subnormal numbers for
-/// zeros.
+/// zeros: a vector that holds one, or a NaN, is rounded by integers.
 Value* Emitter::bf16_bits(const kernel::Value& v, Value* x) {
   auto* type = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
   const unsigned n = type ? type->getNumElements() : 1;
-  if (!has_unit("avx512.dpbf16") || (n != 8 && n != 16) || int64_t(n) * 32 > target_.vector_bits ||
-      !flushed(v))
+  if (!has_unit("avx512.dpbf16") || (n != 8 && n != 16) || int64_t(n) * 32 > target_.vector_bits)
     return math_.bf16_bits(x);
   Value* rounded = call_intrinsic(n == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
                                           : "llvm.x86.avx512bf16.cvtneps2bf16.256",
                                   llvm::FixedVectorType::get(b_.getBFloatTy(), n), {x});
-  return b_.CreateBitCast(rounded, llvm::FixedVectorType::get(b_.getInt16Ty(), n));
+  rounded = b_.CreateBitCast(rounded, llvm::FixedVectorType::get(b_.getInt16Ty(), n));
+  if (flushed(v)) return rounded;
+  constexpr unsigned rare = 0x01 | 0x20 | 0x80; // for VFPCLASSPS: quiet NaN, subnormal, signalling NaN
+  Value* any = b_.CreateOrReduce(
+      call_intrinsic(n == 16 ? "llvm.x86.avx512.fpclass.ps.512" : "llvm.x86.avx512.fpclass.ps.256",
+                     llvm::FixedVectorType::get(b_.getInt1Ty(), n), {x, b_.getInt32(rare)}));
+  BasicBlock *before = b_.GetInsertBlock(), *by_integers = block("by_integers"), *end = block("rounded");
+  b_.CreateCondBr(any, by_integers, end, llvm::MDBuilder(context_).createBranchWeights(1, 2000));
+  b_.SetInsertPoint(by_integers);
+  Value* exact = math_.bf16_bits(x);
+  b_.CreateBr(end);
+  b_.SetInsertPoint(end);
+  llvm::PHINode* bits = b_.CreatePHI(rounded->getType(), 2);
+  bits->addIncoming(rounded, before);
+  bits->addIncoming(exact, by_integers);
+  return bits;
 }
 
 void Emitter::unit(const kernel::UnitCall& s) {

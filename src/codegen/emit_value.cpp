@@ -116,7 +116,7 @@ Value* Emitter::bitcast(DType to, const kernel::Bitcast& b) {
     return this->load(kernel::Value{to, *load});
   if (const auto* rounded = from.as<kernel::Cast>();
       rounded && from.dtype == DType::bf16 && rounded->x->dtype == DType::f32 && is_integer(to))
-    return math_.bf16_bits(value(rounded->x));
+    return bf16_bits(*rounded->x, value(rounded->x));
   return bitcast(value(b.x), from.dtype, to);
 }
 

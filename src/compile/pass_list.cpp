@@ -18,6 +18,7 @@ static constexpr FunctionPass of_functions[] = {
     {"seams",     "folds over joined values become folds of their parts",               part_folds},
     {"scatters",  "sums of scatters are scatters, one into the result of the other",    chain_scatters},
     {"one_hot",   "elements ask whether an index is their place, where one writes a line",  spread_indices},
+    {"axes",      "stored values have the axis innermost that sums of narrow products read", order_axes},
     {"rules",     "of the equal programs of each region the one that takes least",      search_regions},
     {"load",      "what depends on weights alone is computed once, at load",            split_load},
     {"fuse",      "which values of a step are stored, and which one kernel computes",   partition_step},

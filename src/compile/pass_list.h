@@ -44,6 +44,8 @@ Result<void> part_folds(PlanState& state, FunctionPlan& f);
 Result<void> chain_scatters(PlanState& state, FunctionPlan& f);
 Result<void> spread_indices(PlanState& state, FunctionPlan& f);
 Result<void> zero_small_factors(PlanState& state, FunctionPlan& f);
+// axis_order.cpp
+Result<void> order_axes(PlanState& state, FunctionPlan& f);
 // region_search.cpp
 Result<void> search_regions(PlanState& state, FunctionPlan& f);
 // prepare_function.cpp

@@ -35,7 +35,7 @@ std::optional<Seam> seam_of(Expr condition, const Shape& shape, size_t axis) {
   return Seam{at, below};
 }
 
-bool is_elementwise(const Node& node) { return node.kind == NodeKind::map || node.kind == NodeKind::cast; }
+using passes::is_elementwise;
 
 /// The seam along `axis` where the node chooses by one.
 template <class Nodes> std::optional<Seam> chosen_by(const Nodes& nodes, const Node& node, size_t axis) {

@@ -47,6 +47,29 @@ std::optional<Expr> columns_of(const Cone& cone, const Stage& stage) {
   return columns;
 }
 
+/// How far apart two elements are that follow each other along an axis.
+std::optional<Expr> step_along(const Cone& cone, const FormulaLoad& f, Expr axis) {
+  return coefficient_of(layout_offset(cone.values[f.value], f.index), axis);
+}
+/// Do its elements lie apart along the columns?
+bool lies_across(const Cone& cone, const FormulaRef& operand, const std::optional<Expr>& columns) {
+  constexpr int64_t near = 4; // elements: windows in steps
+  bool across = false;
+  visit_loads(operand, [&](const FormulaLoad& f) {
+    const auto step = columns ? step_along(cone, f, *columns) : Expr(0);
+    across |= !step || !step->is_constant() || std::abs(step->value()) > near;
+  });
+  return across;
+}
+bool is_contiguous(const Cone& cone, const FormulaRef& operand, Expr axis) {
+  bool contiguous = false;
+  visit_loads(operand, [&](const FormulaLoad& f) {
+    const auto step = step_along(cone, f, axis);
+    contiguous |= step && step->is_constant(1);
+  });
+  return contiguous;
+}
+
 /// Is every value of `from` one of `to`?
 bool fits(DType from, DType to) { return from == to || (from == DType::u4 && bits(to) == 8); }
 
@@ -281,20 +304,37 @@ void DotSum::run_over_words(StageNest& nest, const Along& w) const {
 
 void DotSum::read_copies(Along& w) {
   const AxisId position = nests_.cone.axes.add({w.name, w.words, w.symbol});
-  const std::optional<Expr> columns = tiles_ || w.word ? columns_of(nests_.cone, stage_) : std::nullopt;
+  const std::optional<Expr> columns = columns_of(nests_.cone, stage_);
   const auto has_columns = [&](const FormulaRef& f) {
     return columns && varies_with(nests_.cone, index_exprs(f), *columns);
   };
+  const bool by_columns = columns && (tiles_ || w.word);
   std::vector<std::pair<FormulaRef*, FormulaRef*>> operands; // words, and what they are made of
   for (const auto& both : {std::pair(&w.a, &a_), std::pair(&w.b, &b_)})
     if (!*both.first) operands.push_back(both);
   // Each copy is a stage in front of the sum. Of tiles, that of columns is named first and stands beside it.
-  if (operands.size() == 2 && has_columns(*operands[0].second)) std::swap(operands[0], operands[1]);
+  if (operands.size() == 2 && by_columns && has_columns(*operands[0].second))
+    std::swap(operands[0], operands[1]);
+  // A copy lies as its operand does, or along the columns, or, where the other operand's words lie apart
+  // along these, along the sum.
+  const Cone& cone = nests_.cone;
+  const auto follows_results = [&](const FormulaRef& f) {
+    return std::ranges::any_of(fold().axes, [&](AxisId axis) {
+      return !contains(reduced_, axis) && is_contiguous(cone, f, cone.axes[axis].symbol);
+    });
+  };
+  const auto reorders = [&](const FormulaRef& f, const FormulaRef& other, bool in_words) {
+    return by_columns || lies_across(cone, f, columns) ||
+           (in_words && !has_columns(f) && !follows_results(f) && lies_across(cone, other, columns));
+  };
+  const bool a_moves = reorders(a_, b_, bool(w.b)), b_moves = reorders(b_, a_, bool(w.a));
   StageId s = s_;
   for (size_t i = 0; i < operands.size(); i++, s++) {
     const auto& [word, operand] = operands[i];
-    const std::string& name = copies_[columns ? copies_.size() - 1 - i : i];
-    const WordsCopy copy{name, of_, *operand, has_columns(*operand) ? w.word : nullptr, columns};
+    const std::string& name = copies_[by_columns ? copies_.size() - 1 - i : i];
+    const bool moves = operand == &a_ ? a_moves : b_moves;
+    const WordsCopy copy{name, of_, *operand, has_columns(*operand) ? w.word : nullptr,
+                         moves ? columns : std::nullopt};
     *word = insert_words(nests_, s, copy, w.axis, position, w.domain, *unit_);
   }
   fold().body = step(w, formula_constant(accumulator_, 0), {});

@@ -13,7 +13,8 @@ namespace {
 struct Shape {
   std::vector<std::pair<int64_t, int64_t>> sizes;
   int64_t batch = 1, in = 1, out = 1, groups = 1, stride = 1, padding = 0, dilation = 1;
-  bool weight = true, bias = false, residual = false, channels_last = false, transposed = false;
+  bool weight = true, bias = false, residual = false, transposed = false;
+  bool channels_last = false, last_of_weights = false, last_of_results = false; // of images
 };
 
 Module module_of(const Shape& s) {
@@ -24,7 +25,9 @@ Module module_of(const Shape& s) {
   if (s.channels_last) image = {s.batch, s.sizes[0].first, s.sizes[1].first, s.in};
   Tensor x = g.tensor(image, DType::bf16);
   if (s.channels_last) x = x.permute({0, 3, 1, 2});
-  const Tensor w = s.weight ? g.weight("w", window, DType::bf16) : g.tensor(window, DType::bf16);
+  if (s.last_of_weights) window = {window[0], window[2], window[3], window[1]};
+  Tensor w = s.weight ? g.weight("w", window, DType::bf16) : g.tensor(window, DType::bf16);
+  if (s.last_of_weights) w = w.permute({0, 3, 1, 2});
   const Tensor b = s.bias ? g.weight("b", {s.out}, DType::bf16) : Tensor();
   Tensor y =
       s.transposed
@@ -34,6 +37,7 @@ Module module_of(const Shape& s) {
           : conv(x, w, b,
                  {.stride = s.stride, .padding = s.padding, .dilation = s.dilation, .groups = s.groups});
   if (s.residual) y = (y + y.tanh()).relu();
+  if (s.last_of_results) y = y.permute({0, 2, 3, 1});
   y.keep();
   return parse_module(g.to_string());
 }
@@ -76,6 +80,27 @@ TEST(NarrowWindows, TakeDotInstructions) {
         const Module module = module_of(s);
         EXPECT_TRUE(takes_pairs(module)) << to_string(module);
       }
+}
+
+/// In whichever order images, weights that come with each call and results lie: in lanes.
+TEST(NarrowWindows, InAnyOrderHaveLanes) {
+  for (const auto& [size, in, out, batch, stride] : std::vector<std::array<int64_t, 5>>{{28, 64, 64, 1, 1},
+                                                                                        {28, 128, 128, 4, 1},
+                                                                                        {14, 256, 256, 1, 1},
+                                                                                        {7, 512, 512, 1, 1},
+                                                                                        {56, 64, 128, 1, 2},
+                                                                                        {32, 32, 32, 2, 1}})
+    for (int orders = 0; orders < 8; orders++) {
+      Shape s{.sizes = {{size, 3}, {size, 3}}, .batch = batch, .in = in, .out = out, .stride = stride};
+      s.padding = 1, s.weight = false, s.residual = true;
+      s.channels_last = orders & 1, s.last_of_weights = orders & 2, s.last_of_results = orders & 4;
+      const Module module = module_of(s);
+      SCOPED_TRACE(to_string(module));
+      EXPECT_TRUE(takes_pairs(module));
+      each_kernel(module, with_pairs(), [&](const compile::PlannedKernel& kernel) {
+        EXPECT_EQ(kernel.report.untiled, "") << kernel.schedule;
+      });
+    }
 }
 
 /// u8 images, i8 weights: sums of i32.
@@ -156,6 +181,7 @@ TEST(NarrowWindows, AreWhatTheInterpreterSays) {
     s.stride = 1 + below(3), s.padding = below(3), s.dilation = 1 + below(2);
     s.weight = below(4) > 0, s.bias = below(2), s.residual = below(2);
     s.channels_last = axes == 2 && below(3) == 0;
+    s.last_of_weights = axes == 2 && below(3) == 0, s.last_of_results = axes == 2 && below(3) == 0;
     s.transposed = below(5) == 0;
     bool fits = true; // a window inside the padded image
     for (const auto& [size, window] : s.sizes)

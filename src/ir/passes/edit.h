@@ -124,12 +124,21 @@ inline bool allows(Numerics allowed, Numerics needed) {
   return false;
 }
 
+/// Element i of the result is made of element i of each operand.
+inline bool is_elementwise(const Node& node) {
+  return node.kind == NodeKind::map || node.kind == NodeKind::cast;
+}
+
 using Rule = std::optional<NodeId> (*)(Rebuild&, const Node&, Numerics allowed);
 std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics);
 /// The value through a view without a condition; maps and casts that nobody else reads are made through it.
 std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth = 0);
 std::optional<NodeId> fold_digits_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node);
+/// The result of a fold of one component without holes, its axis k at place order[k]; nothing where the
+/// facts of an axis forbid it. kept_first: the axes that are summed follow the others (rows of narrow
+/// numbers, which become one axis of tiles, follow each other).
+std::optional<NodeId> fold_in_order(Rebuild& r, NodeId tuple, const std::vector<int>& order, bool kept_first);
 std::optional<NodeId> hole_axes_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> known_indices_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> scan_order_rule(Rebuild& r, const Node& node);

@@ -35,9 +35,6 @@ std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape
 
 constexpr int most_maps = 8; // one above the other
 
-/// Element i of the result is made of element i of each operand.
-bool elementwise(const Node& node) { return node.kind == NodeKind::map || node.kind == NodeKind::cast; }
-
 /// The fold of one component whose result this is, where one node reads that; none otherwise. (Equal nodes
 /// are one: nobody else has this result.)
 std::optional<NodeId> fold_of(const Rebuild& r, NodeId get) {
@@ -68,7 +65,7 @@ bool multiplies_narrow(const Rebuild& r, const Node& fold) {
 
 /// Is it such a sum, or made of one by maps and casts that nobody else reads?
 bool made_of_narrow(const Rebuild& r, NodeId id, int depth = 0) {
-  if (!elementwise(r[id]) || !r.used_once(id) || depth == most_maps) {
+  if (!is_elementwise(r[id]) || !r.used_once(id) || depth == most_maps) {
     const auto fold = fold_of(r, id);
     return fold && multiplies_narrow(r, r[*fold]);
   }
@@ -79,7 +76,7 @@ bool made_of_narrow(const Rebuild& r, NodeId id, int depth = 0) {
 
 std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth) {
   const Node node = r[id]; // a copy: what is put down may move it
-  if (elementwise(node) && r.used_once(id) && depth < most_maps) {
+  if (is_elementwise(node) && r.used_once(id) && depth < most_maps) {
     std::vector<NodeId> inputs;
     for (const NodeId in : node.inputs) {
       auto made = viewed(r, in, view, depth + 1);
@@ -115,22 +112,26 @@ std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node) {
   if (!narrow) order = permutation_of(view, shape, /*singles=*/false);
   if (!order) return {};
   // (What another fold reads may lie in either order.)
-  if (narrow && elementwise(r[get]) && r.current_is_result()) return viewed(r, get, view);
+  if (narrow && is_elementwise(r[get]) && r.current_is_result()) return viewed(r, get, view);
   const auto tuple = fold_of(r, get);
   if (!tuple) return {};
-  const Node fold = r[*tuple];
+  return fold_in_order(r, *tuple, *order, narrow);
+}
+
+std::optional<NodeId> fold_in_order(Rebuild& r, NodeId tuple, const std::vector<int>& order,
+                                    bool kept_first) {
+  const Node fold = r[tuple];
   const auto& attr = std::get<FoldAttr>(fold.attr);
 
-  // Results keep the places of their axes in the space, in another order. Rows of narrow numbers, which
-  // become one axis of tiles, follow each other.
+  // Results keep the places of their axes in the space, in another order.
   const std::vector<int> kept = result_axes(attr, 0);
   std::vector<int> axes(attr.space.size()), place(axes.size());
   std::iota(axes.begin(), axes.end(), 0);
-  if (narrow)
+  if (kept_first)
     std::ranges::stable_partition(axes, [&](int a) { return std::ranges::find(kept, a) != kept.end(); });
   for (size_t a = 0; a < axes.size(); ++a) place[size_t(axes[a])] = int(a);
   const std::vector<int> before = place;
-  for (size_t k = 0; k < kept.size(); ++k) place[size_t(kept[k])] = before[size_t(kept[size_t((*order)[k])])];
+  for (size_t k = 0; k < kept.size(); ++k) place[size_t(kept[k])] = before[size_t(kept[size_t(order[k])])];
   FoldAttr made{
       .monoid = attr.monoid, .space = attr.space, .reduced = {}, .body_axes = {{}}, .where = 1, .holes = {}};
   for (const int a : attr.reduced) made.reduced.push_back(place[size_t(a)]);
@@ -160,9 +161,7 @@ std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node) {
   }
   auto result = r.add(std::move(made), {*body}, std::move(names), fold.origin);
   if (!result) return {};
-  auto value = r.add(GetAttr{0}, {*result});
-  if (!value || !(r.type(*value) == node.type())) return {};
-  return value;
+  return r.add(GetAttr{0}, {*result});
 }
 
 } // namespace luminal::passes
