@@ -48,6 +48,8 @@ bool DefaultScheduler::choose_lanes(StageId s, const std::vector<std::string>& c
     if (l.folds && l.vectors == 1) l.tile = choose_tile(s, *l.lanes, common);
   } else if (stage(s).scan_axis) {
     scan_rows(s, common, l.tile);
+  } else {
+    updates_in_rows(s, common, l.tile);
   }
   return true;
 }
@@ -165,7 +167,7 @@ void DefaultScheduler::write_out_lanes(StageId s, const std::vector<std::string>
 /// less of it is counting.
 void DefaultScheduler::write_out_elements(StageId s, const std::vector<std::string>& common,
                                           const StageLoops& l) {
-  if (l.folds || l.lanes || l.kept.empty()) return;
+  if (l.folds || l.lanes || l.kept.empty() || !l.tile.unrolled.empty()) return;
   constexpr int most_parts = 40; // of a body that is short enough
   const std::string name = stage(s).name;
   int parts = 0;

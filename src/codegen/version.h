@@ -5,6 +5,6 @@ namespace luminal::codegen {
 
 /// Changes whenever the code made from the same kernel for the same target may change: part of
 /// every cache key.
-inline constexpr int codegen_version = 45;
+inline constexpr int codegen_version = 46;
 
 } // namespace luminal::codegen
