@@ -7,18 +7,24 @@
 
 namespace luminal::kernel {
 
-/// The loop for lanes of a map that computes functions where no loop is contiguous: vectors of them save
-/// more than it costs to gather operands from elements that lie apart.
+/// The loop for lanes of a map or scan that computes functions where no loop is contiguous: vectors of them
+/// save more than it costs to gather operands from elements that lie apart.
 std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
-  if (has_fold(st) || st.scan_axis || !st.ordered.empty()) return {};
+  if (has_fold(st) || (!st.scan_axis && !st.ordered.empty())) return {};
   bool slow = false;
   visit_stage(st, [&](const Formula& f) { slow |= transcendental(f); });
+  if (st.scan_axis && st.monoid) // sums of exponentials: each element waits for that of the one before it
+    for (const MonoidComponent& c : st.monoid->components())
+      for (const ScalarNode& node : c.transform.nodes())
+        slow |= node.kind == ScalarNode::Kind::op && is_transcendental(node.op);
   if (!slow) return {};
   const StageLoop* best = nullptr;
   int best_score = 0;
   for (const StageLoop& l : nest(s).loops) {
-    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name)) continue;
+    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name) || takes_turns(s, l) ||
+        (st.scan_axis && loop_reduces(s, l)))
+      continue;
     const AxisUse use = use_along(nests_, s, l.symbol);
     if (use.irregular > 0 || (best && use.score() <= best_score)) continue;
     best = &l;

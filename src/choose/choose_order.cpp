@@ -77,8 +77,10 @@ void DefaultScheduler::sort_loops(StageId s, const std::vector<std::string>& com
       if (contains(l.kept, k)) next.push_back(k);
     l.kept = std::move(next);
   }
-  // Several workers share what is outside of the loops that take turns.
-  if (limits_.threads > 1 && !l.kept.empty() && takes_turns(s, *nest(s).find(l.kept[0]))) {
+  // Several workers share what is outside of the loops that take turns. So do rows of which some are updated
+  // together: each lies far from the others.
+  const bool updates_rows = !l.lanes && !l.folds && !tile.unrolled.empty();
+  if ((limits_.threads > 1 || updates_rows) && !l.kept.empty() && takes_turns(s, *nest(s).find(l.kept[0]))) {
     const auto shared = std::ranges::find_if(l.kept, [&](const std::string& k) {
       const StageLoop& loop = *nest(s).find(k);
       return loop.symbol.is_symbol() && !takes_turns(s, loop) && trips(loop) >= limits_.threads;

@@ -320,6 +320,22 @@ TEST(Lanes, OfWordsGoAlongTheResultsOfManyRows) {
   EXPECT_THAT(linear(1000, 8, 64), HasSubstr("vector f k.words.i")) << "few columns do not fill the lanes";
 }
 
+/// Scans of exponentials along rows: many rows at once, where there are as many as lanes.
+TEST(Lanes, OfScansOfFunctions) {
+  const auto scan = [](int64_t rows, const char* sum) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[{0}, 100]) {{
+  %w = cast f64 %x
+  %s = scan [r: {0}, j: 100] along j {{ max %w[r, j]; sum({1}) %w[r, j] }}
+  %y = get %s, 1
+  return y = %y
+}}
+)",
+                                   rows, sum));
+  };
+  EXPECT_THAT(scan(500, "self * exp(old0 - new0)"), HasSubstr("vector s r."));
+  EXPECT_THAT(scan(7, "self * exp(old0 - new0)"), Not(HasSubstr("vector")));
+}
+
 /// Channels of an image that points are added to: an index is read once for several of them.
 TEST(Lanes, UpdatesOfRowsThatShareTheirIndices) {
   const auto updates = [](const char* rows, const char* indices, const char* index) {
@@ -333,6 +349,13 @@ TEST(Lanes, UpdatesOfRowsThatShareTheirIndices) {
   EXPECT_THAT(updates("32", "2, 100", "n, k"), AllOf(HasSubstr("c c.o c.i 8"), HasSubstr("c.i\nparallel")));
   EXPECT_THAT(updates("6", "2, 100", "n, k"), HasSubstr("unroll"));
   EXPECT_THAT(updates("32", "2, 32, 100", "n, c, k"), Not(HasSubstr("unroll"))) << "each has its own";
+  // Rows far apart stand outside of the points, wherever the text has them.
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[200, 500], %v: f32[800, 200], %i: i64[800]) {
+  %y = scatter sum %x, %v [k: 800, r: 200] with h = %i[k] in 0..499 -> [r, h]
+  return y = %y
+}
+)"),
+              HasSubstr("order y r.o k r.i"));
 }
 
 /// Values joined along the lanes, each of as many elements as there are lanes: no lane chooses.
