@@ -7,18 +7,24 @@
 
 namespace luminal::kernel {
 
-/// The loop for lanes of a map that computes functions where no loop is contiguous: vectors of them save
-/// more than it costs to gather operands from elements that lie apart.
+/// The loop for lanes of a map or scan that computes functions where no loop is contiguous: vectors of them
+/// save more than it costs to gather operands from elements that lie apart.
 std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
-  if (has_fold(st) || st.scan_axis || !st.ordered.empty()) return {};
+  if (has_fold(st) || (!st.scan_axis && !st.ordered.empty())) return {};
   bool slow = false;
   visit_stage(st, [&](const Formula& f) { slow |= transcendental(f); });
+  if (st.scan_axis && st.monoid) // sums of exponentials: each element waits for that of the one before it
+    for (const MonoidComponent& c : st.monoid->components())
+      for (const ScalarNode& node : c.transform.nodes())
+        slow |= node.kind == ScalarNode::Kind::op && is_transcendental(node.op);
   if (!slow) return {};
   const StageLoop* best = nullptr;
   int best_score = 0;
   for (const StageLoop& l : nest(s).loops) {
-    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name)) continue;
+    if (!l.symbol.is_symbol() || trips(l) < limits_.lanes || contains(common, l.name) || takes_turns(s, l) ||
+        (st.scan_axis && loop_reduces(s, l)))
+      continue;
     const AxisUse use = use_along(nests_, s, l.symbol);
     if (use.irregular > 0 || (best && use.score() <= best_score)) continue;
     best = &l;
@@ -26,6 +32,50 @@ std::optional<std::string> DefaultScheduler::lanes_apart(StageId s, const std::v
   }
   if (!best || !ask(s, "lanes_apart", 1, {0, 1})) return {};
   return best->name;
+}
+
+/// The longest loop along which no index from memory moves; empty: none.
+std::string DefaultScheduler::rows_of_index(StageId s, const std::vector<std::string>& common) const {
+  std::string row;
+  for (const StageLoop& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || !l.extent.is_constant() || trips(l) < 2 || contains(common, l.name))
+      continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.irregular == 0 && use.strided > 0 && (row.empty() || trips(l) > trips(*nest(s).find(row))))
+      row = l.name;
+  }
+  return row;
+}
+
+/// A loop with as many of the trips as divide them, at most `most`: the loop itself, or the inner part of it;
+/// empty where that is one.
+std::string DefaultScheduler::few_rows(StageId s, const std::string& row, int64_t most) {
+  const int64_t all = trips(*nest(s).find(row));
+  int64_t rows = std::min(all, most);
+  for (int64_t r = rows; r > rows / 2; r--)
+    if (all % r == 0) {
+      rows = r;
+      break;
+    }
+  if (rows < 2) return {};
+  return all == rows ? row : split(s, row, rows).second;
+}
+
+/// Updates in their order at indices from memory, of several rows that share the indices: an index is read
+/// and held to its range once for some rows, and no update waits for the one before it.
+void DefaultScheduler::updates_in_rows(StageId s, const std::vector<std::string>& common, Tile& tile) {
+  constexpr int64_t most_rows = 8;
+  const Stage& st = stage(s);
+  const auto updates = [](const Component& c) { return c.kind == ComponentKind::update; };
+  if (!std::ranges::all_of(st.components, updates) || !tile.unrolled.empty()) return;
+  const std::string row = rows_of_index(s, common);
+  if (row.empty() || takes_turns(s, *nest(s).find(row))) return;
+  const bool indices = std::ranges::any_of(nest(s).loops, [&](const StageLoop& l) {
+    return l.symbol.is_symbol() && l.name != row && takes_turns(s, l) &&
+           use_along(nests_, s, l.symbol).irregular > 0;
+  });
+  if (!indices || !ask(s, "updates_in_rows", 1, {0, 1})) return;
+  if (const std::string few = few_rows(s, row, most_rows); !few.empty()) tile.unrolled.push_back(few);
 }
 
 /// The loop for lanes of a map, or of a sum of few elements, that reads elements by indices from memory or by
@@ -55,27 +105,12 @@ std::optional<std::string> DefaultScheduler::gathered_lanes(StageId s, const std
       lanes = l.name;
   }
   if (!lanes) return {};
-  // Rows along which no index moves.
-  std::string row;
-  for (const StageLoop& l : nest(s).loops)
-    if (l.symbol.is_symbol() && l.extent.is_constant() && l.name != *lanes && trips(l) > 1 &&
-        !contains(common, l.name) && !has_fold(st)) {
-      const AxisUse use = use_along(nests_, s, l.symbol);
-      if (use.irregular == 0 && use.strided > 0 && (row.empty() || trips(l) > trips(*nest(s).find(row))))
-        row = l.name;
-    }
+  // (Along the lanes themselves the loads are irregular.)
+  const std::string row = has_fold(st) ? std::string() : rows_of_index(s, common);
   if (!computes && row.empty()) return {};
   if (!ask(s, "gathered_lanes", 1, {0, 1})) return {};
-  if (!row.empty()) {
-    int64_t rows = std::min(trips(*nest(s).find(row)), most_rows);
-    for (int64_t r = rows; r > rows / 2; r--)
-      if (trips(*nest(s).find(row)) % r == 0) {
-        rows = r;
-        break;
-      }
-    if (rows > 1)
-      tile.unrolled.push_back(trips(*nest(s).find(row)) == rows ? row : split(s, row, rows).second);
-  }
+  if (const std::string few = row.empty() ? std::string() : few_rows(s, row, most_rows); !few.empty())
+    tile.unrolled.push_back(few);
   return lanes;
 }
 

@@ -48,6 +48,8 @@ bool DefaultScheduler::choose_lanes(StageId s, const std::vector<std::string>& c
     if (l.folds && l.vectors == 1) l.tile = choose_tile(s, *l.lanes, common);
   } else if (stage(s).scan_axis) {
     scan_rows(s, common, l.tile);
+  } else {
+    updates_in_rows(s, common, l.tile);
   }
   return true;
 }
@@ -75,8 +77,10 @@ void DefaultScheduler::sort_loops(StageId s, const std::vector<std::string>& com
       if (contains(l.kept, k)) next.push_back(k);
     l.kept = std::move(next);
   }
-  // Several workers share what is outside of the loops that take turns.
-  if (limits_.threads > 1 && !l.kept.empty() && takes_turns(s, *nest(s).find(l.kept[0]))) {
+  // Several workers share what is outside of the loops that take turns. So do rows of which some are updated
+  // together: each lies far from the others.
+  const bool updates_rows = !l.lanes && !l.folds && !tile.unrolled.empty();
+  if ((limits_.threads > 1 || updates_rows) && !l.kept.empty() && takes_turns(s, *nest(s).find(l.kept[0]))) {
     const auto shared = std::ranges::find_if(l.kept, [&](const std::string& k) {
       const StageLoop& loop = *nest(s).find(k);
       return loop.symbol.is_symbol() && !takes_turns(s, loop) && trips(loop) >= limits_.threads;
@@ -165,7 +169,7 @@ void DefaultScheduler::write_out_lanes(StageId s, const std::vector<std::string>
 /// less of it is counting.
 void DefaultScheduler::write_out_elements(StageId s, const std::vector<std::string>& common,
                                           const StageLoops& l) {
-  if (l.folds || l.lanes || l.kept.empty()) return;
+  if (l.folds || l.lanes || l.kept.empty() || !l.tile.unrolled.empty()) return;
   constexpr int most_parts = 40; // of a body that is short enough
   const std::string name = stage(s).name;
   int parts = 0;

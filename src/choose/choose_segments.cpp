@@ -10,9 +10,13 @@ namespace luminal::kernel {
 /// spares the parts of a choice that is not taken.
 bool DefaultScheduler::worth_segments(StageId s, const ConeAxis& axis, bool conditions_only) const {
   const std::vector<int64_t> ends = segment_ends(stage(s), axis, conditions_only);
-  int64_t largest = 0, begin = 0;
-  for (int64_t end : ends) largest = std::max(largest, end - begin), begin = end;
-  if (!conditions_only) return largest >= 2 * limits_.lanes;
+  int64_t largest = 0, least = ends.empty() ? 0 : ends[0], begin = 0;
+  for (int64_t end : ends) {
+    largest = std::max(largest, end - begin);
+    least = std::min(least, end - begin);
+    begin = end;
+  }
+  if (!conditions_only) return largest >= 2 * limits_.lanes || least >= limits_.lanes;
   bool chosen = false; // there is a choice that the segments decide
   visit_stage(stage(s), [&](const Formula& f) {
     const auto* index = f.as<FormulaIndex>();

@@ -410,6 +410,9 @@ private:
   int64_t vectors_at_once(StageId s, const std::string& loop, const std::vector<std::string>& common);
   std::string split_lanes(StageId s, const std::string& loop, int64_t vectors = 1);
   std::optional<std::string> gathered_lanes(StageId s, const std::vector<std::string>& common, Tile& tile);
+  std::string rows_of_index(StageId s, const std::vector<std::string>& common) const;
+  std::string few_rows(StageId s, const std::string& row, int64_t most);
+  void updates_in_rows(StageId s, const std::vector<std::string>& common, Tile& tile);
   void scan_rows(StageId s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(StageId s, const std::string& lanes, const std::vector<std::string>& common);
   bool reads_windows(StageId s) const;

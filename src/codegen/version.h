@@ -5,6 +5,6 @@ namespace luminal::codegen {
 
 /// Changes whenever the code made from the same kernel for the same target may change: part of
 /// every cache key.
-inline constexpr int codegen_version = 46;
+inline constexpr int codegen_version = 47;
 
 } // namespace luminal::codegen

@@ -355,6 +355,7 @@ void ConeBuilder::finish() {
       if (AxisId reader = pool_.find_symbol(at[d]); reader && axes->second[d])
         pool_.unite(axes->second[d], reader);
   }
+  join_digits();
   // The axes that turned out to be one get one name and one symbol.
   std::map<AxisId, AxisId> final_axis; // representative -> cone axis
   ExprMap<Expr> rename;

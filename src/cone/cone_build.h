@@ -17,6 +17,7 @@ public:
   /// Makes two axes one where their extents are equal and no stage has both.
   bool unite(AxisId a, AxisId b);
   AxisId representative(AxisId axis) const;
+  bool in_one_stage(AxisId axis) const { return entries_[representative(axis)].stages.size() == 1; }
   const std::string& name(AxisId representative) const { return entries_[representative].name; }
 
 private:
@@ -103,6 +104,7 @@ private:
   std::optional<NodeId> get_of(NodeId tuple, int result) const; // the node that reads a component
   void finish();
   void share_digits();
+  void join_digits();
   [[noreturn]] void fail(NodeId node, const std::string& why) const;
 
   const Function& function_;

@@ -1,4 +1,5 @@
-// cone/cone_digits.cpp -- axes of maps are cut where they read folds of the same kernel by blocks.
+// cone/cone_digits.cpp -- axes of maps are cut where they read folds of the same kernel by blocks, and joined
+// where only both together say what an element is.
 #include "base/contains.h"
 #include "cone/cone_build.h"
 #include <algorithm>
@@ -58,6 +59,68 @@ void ConeBuilder::share_digits() {
         for (size_t d = 0; d < c.index.size(); d++)
           if (AxisId& dim = cone_.values[c.out].axes[d]; dim == digits->axis) dim = AxisId();
       }
+    }
+  }
+}
+
+namespace {
+
+/// Is a choice made by an index expression with both?
+bool chosen_by(const Stage& stage, Expr a, Expr b) {
+  bool found = false;
+  visit_stage(stage, [&](const Formula& f) {
+    const auto* index = f.as<FormulaIndex>();
+    found |= index && f.dtype == DType::boolean && depends_on(index->value, a) && depends_on(index->value, b);
+  });
+  return found;
+}
+
+bool divides(Expr e, Expr symbol) {
+  if (!depends_on(e, symbol)) return false;
+  if (e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod) return true;
+  return std::ranges::any_of(e.args(), [&](Expr arg) { return divides(arg, symbol); });
+}
+
+} // namespace
+
+/// Nine elements that are made one by one and seen as a matrix of 3 x 3: a map runs over the nine, so that
+/// what is chosen for each is known where they are written out.
+void ConeBuilder::join_digits() {
+  constexpr int64_t most_elements = 64;
+  for (const StageId s : order_) {
+    Stage& stage = open_[s];
+    const auto maps = [](const Component& c) { return c.kind == ComponentKind::map && !c.after && c.out; };
+    if (!std::ranges::all_of(stage.components, maps) || !stage.ordered.empty() || stage.scan_axis ||
+        !stage.domain.is_constant(1) || !stage.needed.is_constant(1))
+      continue;
+    for (size_t i = 0; i + 1 < stage.axes.size(); i++) {
+      const AxisId outer = stage.axes[i], inner = stage.axes[i + 1];
+      const Expr rows = pool_.extent(outer), row = pool_.extent(inner);
+      const Expr a = pool_.symbol(outer), b = pool_.symbol(inner);
+      if (!rows.is_constant() || !row.is_constant() || rows.value() < 2 || row.value() < 2 ||
+          rows.value() > most_elements / row.value() || !pool_.in_one_stage(outer) ||
+          !pool_.in_one_stage(inner) || !chosen_by(stage, a, b) ||
+          std::ranges::any_of(cone_.holes, [&](const ConeHole& hole) {
+            const std::vector<Expr> read = index_exprs(hole.value);
+            return std::ranges::any_of(read, [&](Expr e) { return depends_on(e, a) || depends_on(e, b); });
+          }))
+        continue;
+      const AxisId joint = pool_.add("", rows * row, s);
+      const Expr j = pool_.symbol(joint);
+      Stage joined = stage;
+      substitute_stage(joined, {{a, floordiv(j, row)}, {b, mod(j, row)}});
+      bool plain = true;
+      for (const Component& c : joined.components)
+        for (Expr e : index_exprs(c.body)) plain &= !divides(e, j);
+      if (!plain) continue;
+      const auto replace = [&](std::vector<AxisId>& axes) {
+        std::ranges::replace(axes, outer, joint);
+        std::erase(axes, inner);
+      };
+      replace(joined.axes);
+      for (Component& c : joined.components) replace(c.axes);
+      stage = std::move(joined);
+      i--;
     }
   }
 }

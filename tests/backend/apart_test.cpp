@@ -259,4 +259,82 @@ fn @main({0}, {1}) {{
   }
 }
 
+/// Values written into a number everywhere at places that axes say (diagonals, every second column): the
+/// kernel that reads the result reads them. Places that several values have keep their order.
+TEST(Apart, ValuesAtKnownPlacesAreRead) {
+  const auto written = [](const std::string& type, const std::string& values, const std::string& how,
+                          const std::string& space, const std::string& at) {
+    return parse_module(fmt::format(R"(fn @main(%x: {0}[{1}]) {{
+  %n = const {0} 3
+  %f = view %n [a: 40, b: 20, c: 12] -> []
+  %s = scatter {2} %f, %x [{3}] -> [{4}]
+  %y = mul %s, %s
+  return y = %y
+}})",
+                                    type, values, how, space, at));
+  };
+  const auto kernels = [&](const std::string& values, const std::string& space, const std::string& at) {
+    int count = 0;
+    each_kernel(written("f32", values, "set", space, at), wide(), [&](const auto&) { count++; });
+    return count;
+  };
+  EXPECT_EQ(kernels("9, 40", "i: 9, j: 40", "j, i + 1, i + 3"), 1);
+  EXPECT_EQ(kernels("10, 40", "i: 10, j: 40", "j, i*2, 5"), 1);
+  EXPECT_EQ(kernels("9, 40", "i: 9, j: 40", "j, 3, 5"), 2) << "the last one stays";
+  std::mt19937 random(13);
+  for (int i = 0; i < 60; i++) {
+    const int64_t n = 1 + int64_t(random() % 6), m = 1 + int64_t(random() % 5);
+    const auto place = [&] {
+      return any_of<std::string>(random, {"i + 2", "i*2", "i*3 + 1", "j", "j*2 + 1", "4", "i", "j + 3"});
+    };
+    const std::string at =
+        place() + ", " + place() + ", " + any_of<std::string>(random, {"i", "j*2", "j + 1", "7"});
+    SCOPED_TRACE(at);
+    expect_right(written(any_of<std::string>(random, {"f32", "bf16", "f64", "i32", "i64", "u8"}),
+                         fmt::format("{}, {}", n, m), any_of<std::string>(random, {"set", "set", "sum"}),
+                         fmt::format("i: {}, j: {}", n, m), at),
+                 unsigned(i));
+  }
+}
+
+/// Updates of rows that share their indices, as the gradient of a sampled image makes them.
+TEST(Apart, UpdatesOfRowsThatShareTheirIndicesAreRight) {
+  std::mt19937 random(14);
+  for (int i = 0; i < 40; i++) {
+    const int64_t n = 1 + int64_t(random() % 3), c = 1 + int64_t(random() % 30),
+                  k = 1 + int64_t(random() % 60), e = 1 + int64_t(random() % 40);
+    const std::string type = any_of<std::string>(random, {"f32", "f32", "f64", "bf16", "i32"}),
+                      how = any_of<std::string>(random, {"sum", "max", "set"});
+    SCOPED_TRACE(fmt::format("{} {} of {}, {} channels, {} points", how, type, e, c, k));
+    expect_right(parse_module(fmt::format(
+                     R"(fn @main(%x: {0}[{1}, {2}, {4}], %v: {0}[{1}, {2}, {3}], %i: i64[{1}, {3}]) {{
+  %y = scatter {5} %x, %v [n: {1}, c: {2}, k: {3}] with h = %i[n, k] in 0..{6} clamp -> [n, c, h]
+  return y = %y
+}})",
+                     type, n, c, k, e, how, e - 1)),
+                 unsigned(i));
+  }
+}
+
+/// Elements of a few kinds along axes that only together say which: small matrices made one by one.
+TEST(Apart, ElementsOfSmallMatricesAreRight) {
+  std::mt19937 random(15);
+  for (int i = 0; i < 30; i++) {
+    const int64_t rows = 1 + int64_t(random() % 60), h = 1 + int64_t(random() % 4),
+                  w = 1 + int64_t(random() % 5);
+    std::string body = fmt::format("fn @main(%x: f32[{}, 5]) {{\n", rows), last;
+    for (int64_t k = 0; k < h * w; k++) {
+      body +=
+          fmt::format("  %a{0} = view %x [r: {1}] -> [r, {2}]\n  %b{0} = neg %a{0}\n"
+                      "  %v{0} = view %b{0} [r: {1}, i: {3}, j: {4}] -> [r] where i*{4} + j {5} {0} fill 0\n",
+                      k, rows, random() % 5, h, w, any_of<std::string>(random, {"==", "==", "<=", ">"}));
+      if (k > 0) body += fmt::format("  %s{0} = add {1}, %v{0}\n", k, last);
+      last = fmt::format("%{}{}", k ? "s" : "v", k);
+    }
+    body += "  return y = " + last + "\n}\n";
+    SCOPED_TRACE(body);
+    expect_right(parse_module(body), unsigned(i));
+  }
+}
+
 } // namespace luminal::apart_test

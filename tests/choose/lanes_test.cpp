@@ -320,5 +320,74 @@ TEST(Lanes, OfWordsGoAlongTheResultsOfManyRows) {
   EXPECT_THAT(linear(1000, 8, 64), HasSubstr("vector f k.words.i")) << "few columns do not fill the lanes";
 }
 
+/// Scans of exponentials along rows: many rows at once, where there are as many as lanes.
+TEST(Lanes, OfScansOfFunctions) {
+  const auto scan = [](int64_t rows, const char* sum) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[{0}, 100]) {{
+  %w = cast f64 %x
+  %s = scan [r: {0}, j: 100] along j {{ max %w[r, j]; sum({1}) %w[r, j] }}
+  %y = get %s, 1
+  return y = %y
+}}
+)",
+                                   rows, sum));
+  };
+  EXPECT_THAT(scan(500, "self * exp(old0 - new0)"), HasSubstr("vector s r."));
+  EXPECT_THAT(scan(7, "self * exp(old0 - new0)"), Not(HasSubstr("vector")));
+}
+
+/// Channels of an image that points are added to: an index is read once for several of them.
+TEST(Lanes, UpdatesOfRowsThatShareTheirIndices) {
+  const auto updates = [](const char* rows, const char* indices, const char* index) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[2, {0}, 784], %v: f32[2, {0}, 100], %i: i64[{1}]) {{
+  %y = scatter sum %x, %v [n: 2, c: {0}, k: 100] with h = %i[{2}] in 0..783 -> [n, c, h]
+  return y = %y
+}}
+)",
+                                   rows, indices, index));
+  };
+  EXPECT_THAT(updates("32", "2, 100", "n, k"), AllOf(HasSubstr("c c.o c.i 8"), HasSubstr("c.i\nparallel")));
+  EXPECT_THAT(updates("6", "2, 100", "n, k"), HasSubstr("unroll"));
+  EXPECT_THAT(updates("32", "2, 32, 100", "n, c, k"), Not(HasSubstr("unroll"))) << "each has its own";
+  // Rows far apart stand outside of the points, wherever the text has them.
+  EXPECT_THAT(schedule_of(R"(fn @term(%x: f32[200, 500], %v: f32[800, 200], %i: i64[800]) {
+  %y = scatter sum %x, %v [k: 800, r: 200] with h = %i[k] in 0..499 -> [r, h]
+  return y = %y
+}
+)"),
+              HasSubstr("order y r.o k r.i"));
+}
+
+/// Values joined along the lanes, each of as many elements as there are lanes: no lane chooses.
+TEST(Lanes, OfPartsOfSomeVectors) {
+  const auto joined = [](int64_t part) {
+    return schedule_of(fmt::format(R"(fn @term(%x: f32[50, {0}], %z: f32[50, {0}]) {{
+  %a = view %x [r: 50, j: {1}] -> [r, j] where j < {0} fill 0
+  %b = view %z [r: 50, j: {1}] -> [r, j - {0}] where j >= {0} fill 0
+  %y = add %a, %b
+  return y = %y
+}}
+)",
+                                   part, 2 * part));
+  };
+  EXPECT_THAT(joined(24), HasSubstr("segments y j"));
+  EXPECT_THAT(joined(6), Not(HasSubstr("segments y j")));
+}
+
+/// Nine elements that are made one by one, seen as a matrix of 3 x 3: only both axes say which one it is.
+TEST(Lanes, OfElementsThatAreSeenAsAMatrix) {
+  std::string body = "fn @term(%x: f32[5000, 4]) {\n", sum;
+  for (int i = 0; i < 9; i++) {
+    body += fmt::format("  %a{0} = view %x [r: 5000] -> [r, {1}]\n  %b{0} = view %x [r: 5000] -> [r, {2}]\n"
+                        "  %p{0} = mul %a{0}, %b{0}\n"
+                        "  %v{0} = view %p{0} [r: 5000, i: 3, j: 3] -> [r] where i*3 + j == {0} fill 0\n",
+                        i, i % 4, i / 4);
+    if (i > 0)
+      body += fmt::format("  %s{0} = add {1}, %v{0}\n", i, i > 1 ? fmt::format("%s{}", i - 1) : "%v0");
+  }
+  EXPECT_THAT(schedule_of(body + "  return y = %s8\n}\n"),
+              AllOf(HasSubstr("segments s8"), HasSubstr("vector s8 r.")));
+}
+
 } // namespace
 } // namespace luminal::kernel::lanes_test

@@ -530,6 +530,25 @@ fn @main(%x: f32[4, {}], %i: i64[12]) {{
   EXPECT_THAT(text("%b = lt %p, %n3 %y = select %b, %n0, %n8"), HasSubstr("with h0")); // a choice
 }
 
+/// What is updated along a middle axis, brought to the front for that, lies as it did before.
+TEST(PassRules, ScattersThatAreReadInAnotherOrderOfAxes) {
+  const auto text = [](const std::string& index, const char* results = "y = %y") {
+    return text_after(passes::defaults(),
+                      fmt::format(R"(fn @main(%x: f32[2, 9, 1, 4], %i: i64[3], %u: f32[3, 2, 4]) {{
+  %k = iota i64 [k: 3] -> k*2
+  %f = view %x [a: 9, o: 1, b: 2, c: 4] -> [b, a, 0, c]
+  %s = scatter set %f, %u [k: 3, b: 2, c: 4] with h0 = {}[k] in 0..8 -> [h0, 0, b, c]
+  %y = view %s [b: 2, a: 9, o: 1, c: 4] -> [a, 0, b, c]
+  return {}
+}})",
+                                  index, results));
+  };
+  EXPECT_THAT(text("%i"), HasSubstr("scatter set %x, %u"));
+  EXPECT_THAT(text("%i"), HasSubstr("-> [b, h0, 0, c]"));
+  EXPECT_THAT(text("%k"), HasSubstr("-> [b, k*2, 0, c]")) << "the places are known";
+  EXPECT_THAT(text("%i", "y = %y, s = %s"), HasSubstr("scatter set %f, %u")) << "not twice";
+}
+
 /// Backwards there and back is a scan the other way round.
 TEST(PassRules, ScansOfReversedValues) {
   const std::string text = text_after(passes::defaults(), R"(fn @main(%x: f32[3, 7]) {

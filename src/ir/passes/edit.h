@@ -142,6 +142,7 @@ std::optional<NodeId> fold_in_order(Rebuild& r, NodeId tuple, const std::vector<
 std::optional<NodeId> hole_axes_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> known_indices_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> scan_order_rule(Rebuild& r, const Node& node);
+std::optional<NodeId> scatter_order_rule(Rebuild& r, const Node& node);
 /// The result of a scan through a view that goes backwards, where the scan reads backwards too.
 std::optional<NodeId> scan_from_end(Rebuild& r, NodeId get, const ViewAttr& view);
 std::optional<NodeId> constant_rule(Rebuild& r, const Node& node, int64_t limit);

@@ -106,15 +106,15 @@ private:
   int nodes_ = 0;
 };
 
-/// The view without hole `h`, whose value is `index`; nothing where facts forbid it.
-std::optional<ViewAttr> without_hole(const ViewAttr& view, size_t h, Expr index, bool drops_input) {
-  ViewAttr made = view;
-  const int input = view.holes[h].input;
+/// The view or scatter without hole `h`, whose value is `index`.
+template <class Access> Access without_hole(const Access& access, size_t h, Expr index, bool drops_input) {
+  Access made = access;
+  const int input = access.holes[h].input;
   made.holes.erase(made.holes.begin() + long(h));
   ExprMap<Expr> known;
-  if (const Expr hole = hole_symbol(int(h), view.holes[h].range); hole.is_symbol()) known[hole] = index;
-  for (size_t i = h + 1; i < view.holes.size(); i++) {
-    const Interval range = view.holes[i].range;
+  if (const Expr hole = hole_symbol(int(h), access.holes[h].range); hole.is_symbol()) known[hole] = index;
+  for (size_t i = h + 1; i < access.holes.size(); i++) {
+    const Interval range = access.holes[i].range;
     if (const Expr hole = hole_symbol(int(i), range); hole.is_symbol())
       known[hole] = hole_symbol(int(i - 1), range);
   }
@@ -125,16 +125,15 @@ std::optional<ViewAttr> without_hole(const ViewAttr& view, size_t h, Expr index,
   return made;
 }
 
-} // namespace
-
-std::optional<NodeId> known_indices_rule(Rebuild& r, const Node& node) {
-  if (node.kind != NodeKind::view) return {};
-  const auto& view = std::get<ViewAttr>(node.attr);
-  for (size_t h = 0; h < view.holes.size(); h++) {
-    const Hole& hole = view.holes[h];
+/// `space`: the axes that the map is over.
+template <class Access>
+std::optional<NodeId> with_known_index(Rebuild& r, const Node& node, const Access& access,
+                                       const Shape& space) {
+  for (size_t h = 0; h < access.holes.size(); h++) {
+    const Hole& hole = access.holes[h];
     const NodeId operand = node.inputs[size_t(hole.input)];
     std::vector<Expr> places;
-    for (const int axis : hole.axes) places.push_back(axis_symbol(axis, view.shape[size_t(axis)]));
+    for (const int axis : hole.axes) places.push_back(axis_symbol(axis, space[size_t(axis)]));
     const auto value = IndexReader(r).at(operand, places);
     if (!value) continue;
     const Expr index =
@@ -144,13 +143,23 @@ std::optional<NodeId> known_indices_rule(Rebuild& r, const Node& node) {
         !std::ranges::all_of(ends, [&](Expr end) { return prove(lt(index, end)) == Truth::yes; }))
       continue;
     const bool drops_input =
-        std::ranges::count_if(view.holes, [&](auto& other) { return other.input == hole.input; }) == 1;
-    auto made = without_hole(view, h, index, drops_input);
-    if (!made) continue;
+        std::ranges::count_if(access.holes, [&](auto& other) { return other.input == hole.input; }) == 1;
     std::vector<NodeId> inputs = node.inputs;
     if (drops_input) inputs.erase(inputs.begin() + hole.input);
-    if (const auto put = r.add(std::move(*made), std::move(inputs), node.axis_names, node.origin)) return put;
+    if (const auto put = r.add(without_hole(access, h, index, drops_input), std::move(inputs),
+                               node.axis_names, node.origin))
+      return put;
   }
+  return {};
+}
+
+} // namespace
+
+std::optional<NodeId> known_indices_rule(Rebuild& r, const Node& node) {
+  if (const auto* view = std::get_if<ViewAttr>(&node.attr))
+    return with_known_index(r, node, *view, view->shape);
+  if (const auto* scatter = std::get_if<ScatterAttr>(&node.attr))
+    return with_known_index(r, node, *scatter, r.type(node.inputs[1]).shape);
   return {};
 }
 

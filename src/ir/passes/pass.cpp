@@ -155,6 +155,7 @@ std::optional<NodeId> simpler(passes::Rebuild& r, const Node& node) {
   if (auto id = passes::known_indices_rule(r, node)) return id;
   if (auto id = passes::hole_axes_rule(r, node)) return id;
   if (auto id = passes::scan_order_rule(r, node)) return id;
+  if (auto id = passes::scatter_order_rule(r, node)) return id;
   if (auto id = passes::fold_order_rule(r, node)) return id;
   if (auto id = passes::fold_digits_rule(r, node)) return id;
   if (auto id = passes::constant_rule(r, node, 4096)) return id;

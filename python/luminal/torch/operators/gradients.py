@@ -75,9 +75,15 @@ for _rank in (2, 3):
 
 @operator("aten._adaptive_avg_pool2d_backward", "aten._adaptive_avg_pool3d_backward")
 def adaptive_avg_pool_backward(c: C, gradient: T, x: T) -> T:
+    """Means over boxes are means along one axis after the other. So are their gradients, of which each has
+    few terms."""
     rank = 2 if "2d" in c.op else 3
-    sizes = list(gradient.shape[-rank:])
-    return through(x, lambda v: pl.adaptive_avg_pool(v, sizes), gradient)
+    shape = list(gradient.shape)
+    for axis in range(x.ndim - rank, x.ndim):
+        shape[axis] = x.shape[axis]
+        start, sizes = c.full(shape, 0, c.dtype), list(gradient.shape[-rank:])
+        gradient = through(start, lambda v, sizes=sizes: pl.adaptive_avg_pool(v, sizes), gradient)
+    return gradient
 
 
 def upsample_backward(mode: str, rank: int) -> typing.Callable[..., T]:
