@@ -81,10 +81,16 @@ Magnitude magnitude_of_sum(const Info& x, double count) {
           product(m, magnitude_of_count(count)).above};
 }
 
+namespace {
+
+int middle(DType type) { return type == DType::f64 ? 640 : 96; }
+
+} // namespace
+
 bool is_mid_range(const Info& factor) {
-  const int most = factor.dtype == DType::f64 ? 640 : 96;
   const Magnitude m = factor.reach();
-  return m.below <= most && m.above <= most;
+  return m.below <= middle(factor.dtype) && m.above <= middle(factor.dtype);
 }
+bool is_never_large(const Info& factor) { return factor.reach().above <= middle(factor.dtype); }
 
 } // namespace luminal::rules

@@ -39,5 +39,7 @@ Magnitude magnitude_of_sum(const Info& x, double count);
 /// Does a product with it stay in the range of the type where the other factor is of ordinary size? Square
 /// roots of all numbers of the type are in this range, and their reciprocals.
 bool is_mid_range(const Info& factor);
+/// The same, as far as overflows go.
+bool is_never_large(const Info& factor);
 
 } // namespace luminal::rules

@@ -177,15 +177,17 @@ fn @main(%x: f32[3, T], %y: f32[3], %d: f64[3], %n: i32[3]) {
   using rules::Magnitude;
   EXPECT_EQ(f.of("v").reach(), (Magnitude{152, 128})) << "all numbers of the type";
   EXPECT_EQ(f.of("r").reach(), (Magnitude{64, 80}));
-  EXPECT_EQ(f.of("l").reach(), (Magnitude{0, 64})) << "it is 0, or from 1 to the number of terms";
+  EXPECT_EQ(f.of("l").reach(), (Magnitude{0, 16})) << "it is 0, or from 1 to the number of terms";
   EXPECT_EQ(f.of("l").low, 0) << "of no terms";
-  EXPECT_EQ(f.of("w").reach(), (Magnitude{64, 0}));
+  EXPECT_EQ(f.of("w").reach(), (Magnitude{16, 0}));
   EXPECT_EQ(f.of("s").reach(), (Magnitude{544, 512}));
   EXPECT_EQ(f.of("c").reach(), (Magnitude{0, 64}));
   EXPECT_EQ(f.of("h").reach(), (Magnitude{72, 80}));
   EXPECT_EQ(f.of("u").reach(), (Magnitude{128, 128}));
   for (const char* name : {"r", "w", "l", "z", "s", "c", "h"}) EXPECT_TRUE(is_mid_range(f.of(name))) << name;
   for (const char* name : {"v", "u", "e", "bs"}) EXPECT_FALSE(is_mid_range(f.of(name))) << name;
+  EXPECT_TRUE(is_never_large(f.of("e")));
+  EXPECT_FALSE(is_never_large(f.of("v")));
 }
 
 TEST(Facts, ConditionsAndPositionsAreExpressions) {
