@@ -439,8 +439,11 @@ void Machine::run_step(Worker& w, const Instruction& i, const ValueStep& step, i
       out[l] = load_cell(step.dtype, bytes, 0);
     }
     return;
-  case StepKind::reduce_lanes:
   case StepKind::scan_lanes:
+    if (!strides[0])
+      return reduce(w, step, std::vector<Cell>(size_t(i.lanes), args[0][0]).data(), out, i.lanes);
+    [[fallthrough]];
+  case StepKind::reduce_lanes:
   case StepKind::last_lane: return reduce(w, step, args[0], out, i.lanes);
   case StepKind::op: return run_op(step, out, args, strides, lanes);
   }

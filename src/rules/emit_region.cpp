@@ -110,8 +110,11 @@ private:
   }
   /// What is stored for it: the parts of a quotient that is not computed by itself, but for those in memory.
   void in_place_of(ClassId c, std::vector<ClassId>& out) {
+    const auto arms = quotients_.arms(row(c));
     if (options_.safe_quotients && quotients_.divides(c))
-      for_each_operand(row(c), [&](ClassId x) { in_place_of(x, out); });
+      for_each_operand(row(c), [&](ClassId x) {
+        if (!arms || x != arms->condition) in_place_of(x, out);
+      });
     else if (is_computed(row(c)) && stored_.insert(c).second)
       out.push_back(c);
   }
@@ -321,7 +324,7 @@ private:
   }
 
   NodeId put_map(Op op, std::vector<NodeId> xs) {
-    const TensorType type = w_[xs[0]].type();
+    const TensorType type = w_[xs.back()].type();
     return put(NodeKind::map, MapAttr{op, {}}, std::move(xs), {type});
   }
   /// The product, where the factor is or holds a reciprocal that is not computed by itself.
@@ -330,9 +333,14 @@ private:
       const auto dividend = quotients_.dividend(factor);
       return over_divisor(dividend ? times(x, *dividend, form) : x, *divisor, form);
     }
-    if (const auto both = quotients_.divides(factor) ? quotients_.factors(row(factor)) : std::nullopt)
+    if (!quotients_.divides(factor)) return put_map(Op::mul, {x, in_form(factor, form)});
+    if (const auto both = quotients_.factors(row(factor)))
       return times(times(x, both->first, form), both->second, form);
-    return put_map(Op::mul, {x, in_form(factor, form)});
+    const auto chosen = [&](ClassId arm) { // 0 times what is not finite need not be NaN
+      return quotients_.is_zero(arm) ? in_form(arm, form) : times(x, arm, form);
+    };
+    const Quotients::Arms arms = *quotients_.arms(row(factor));
+    return put_map(Op::select, {in_form(arms.condition, form), chosen(arms.yes), chosen(arms.no)});
   }
   NodeId over_divisor(NodeId x, ClassId divisor, uint32_t form) {
     if (axes_of(divisor) == t_.forms[form].set() || !has_wide_exponents(dtype(x)))
@@ -407,7 +415,7 @@ private:
     const std::vector<ClassId> xs(items.begin(), items.end());
     NodeId x = made(leader(xs[0])).node;
     Form from = t_.forms[classes_[leader(xs[0])].form];
-    if (!holes_stand_alone(where, from)) {
+    if (!holes_stand_alone(t_.axes, where, from)) {
       Form apart;
       for (const AxisId a : from.axes) apart.push(std::span(&a, 1));
       from = apart;
@@ -427,16 +435,6 @@ private:
     }
     const TensorType type{dtype(x), laid(form).shape};
     return put(NodeKind::view, std::move(view), std::move(inputs), {type});
-  }
-  /// An index that is a hole by itself is held inside of its extent by the policy of the hole: it has
-  /// to be the index of a whole dimension.
-  bool holes_stand_alone(const Place& place, const Form& from) const {
-    for (const auto& [axis, e] : place.index) {
-      if (e.is_symbol() && t_.axes.read_by(e).empty())
-        for (size_t d = 0; d < from.rank(); ++d)
-          if (from.dim(d).size() > 1 && std::ranges::count(from.dim(d), axis) > 0) return false;
-    }
-    return true;
   }
   /// An operand of a view, and the dimensions of the view at which it is read.
   std::pair<NodeId, std::vector<int>> hole(ClassId c, uint32_t form) {

@@ -44,6 +44,16 @@ private:
       out.low = std::max(out.low, 1.0);
       return out;
     });
+    fact("one-or-nothing", {"Info"}, [this](Args a) { // 0, or from 1 to some number of terms
+      Info out = info(a[0]);
+      out.magnitude = meet(out.magnitude, magnitude_of(DType::i64));
+      return out;
+    });
+    fact("up-to-one", {"Info"}, [this](Args a) { // where it is finite
+      Info out = info(a[0]);
+      out.magnitude.above = 0;
+      return out;
+    });
     fact("info-meet", {"Info", "Info"}, [this](Args a) { return meet(info(a[0]), info(a[1])); });
     fact("info-leaf", {"Leaf"}, [this](Args a) { return make_.leaf(a[0]); });
     fact("info-number", {"Number"}, [this](Args a) { return make_.number(a[0]); });
@@ -147,6 +157,13 @@ private:
     test("not-negative", {"Info"}, [](const Info& i, Args) { return i.not_negative(); });
     test("positive", {"Info"}, [](const Info& i, Args) { return i.positive(); });
     test("finite", {"Info"}, [](const Info& i, Args) { return i.finite; });
+    // A product with it is 0 where the sum over the axes is one of nothing.
+    test("some-or-finite", {"Info", "Axes"},
+         [this, over](const Info& i, Args a) { return i.finite || !may_be_empty(t_.axes, over(a[1])); });
+    // A product of a and p in place of one of a and c p.
+    test("keeps-range", {"Info", "Info", "Info"}, [this](const Info& c, Args args) {
+      return is_mid_range(c) || is_never_large(info(args[1])) || is_never_large(info(args[2]));
+    });
     test("wide-exponents", {"Info"}, [](const Info& i, Args) { return has_wide_exponents(i.dtype); });
     test("no-extremum", {"Info", "Axes"},
          [=](const Info& i, Args a) { return !i.extremum.intersects(over(a[1])); });

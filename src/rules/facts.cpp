@@ -130,6 +130,7 @@ void set_constant(Info& info, const Number& n) {
   info.constant = n;
   const double v = value_of(n);
   set_bounds(info, {v, v});
+  info.magnitude = magnitude_of(v);
   info.finite = std::isfinite(v);
 }
 
@@ -231,13 +232,21 @@ void set_index(Info& info, std::optional<Expr> e) {
   set_constant(info, {info.dtype, is_float(info.dtype) ? std::bit_cast<uint64_t>(double(v)) : uint64_t(v)});
 }
 
+} // namespace
+
 bool may_be_empty(const AxisTable& axes, const AxisSet& over) {
   bool out = false;
   over.for_each([&](AxisId a) { out |= axes.extent(a).range().low < 1; });
   return out;
 }
-
-} // namespace
+double most_points(const AxisTable& axes, const AxisSet& over) {
+  double out = 1;
+  over.for_each([&](AxisId a) {
+    const Interval r = axes.extent(a).range();
+    out *= r.high == unbounded_high ? 0x1p63 : std::max(1.0, double(r.high));
+  });
+  return out;
+}
 
 double value_of(const Number& n) {
   return is_float(n.dtype) ? std::bit_cast<double>(n.bits) : integer_to_f64(n.dtype, int64_t(n.bits));
@@ -257,15 +266,15 @@ bool has_wide_exponents(DType type) {
   return type == DType::f64 || type == DType::f32 || type == DType::bf16;
 }
 bool divides_safely(const Info& divisor) {
-  if (divisor.index || divisor.low >= 1) return true;
-  const double least = has_wide_exponents(divisor.dtype) ? far_above_zero : 0x1p-8;
-  if (const auto n = divisor.number()) return std::fabs(*n) >= least;
-  return divisor.low >= least;
+  if (divisor.index) return true;
+  const int most = divisor.dtype == DType::f64 ? 1016 : has_wide_exponents(divisor.dtype) ? 120 : 8;
+  return divisor.reach().below <= most;
 }
 
 uint64_t Info::hash() const {
   uint64_t h = hash_mix(axes.hash(), uint64_t(dtype) * 4 + uint64_t(fixed) * 2 + uint64_t(finite));
   h = hash_mix(hash_mix(h, std::bit_cast<uint64_t>(low)), std::bit_cast<uint64_t>(high));
+  h = hash_mix(h, uint64_t(magnitude.below) << 16 | uint64_t(magnitude.above));
   if (constant) h = hash_mix(h, constant->hash());
   if (index) h = hash_mix(h, index->id());
   for (const AxisPasses& p : passes) h = hash_mix(h, uint64_t(p.axis) << 8 | p.count);
@@ -318,6 +327,7 @@ Info meet(const Info& a, const Info& b) {
   out.finite = a.finite || b.finite;
   out.low = std::max(a.low, b.low);
   out.high = std::min(a.high, b.high);
+  out.magnitude = meet(a.magnitude, b.magnitude);
   if (!out.constant || (b.constant && b.constant->bits < a.constant->bits)) // zeros of either sign
     out.constant = b.constant ? b.constant : out.constant;
   if (!out.index || (b.index && ExprLess()(*b.index, *a.index))) out.index = b.index ? b.index : out.index;
@@ -355,6 +365,7 @@ Info FactMaker::iota(Value v) const {
   if (holds(iota.dtype, iota.value))
     set_bounds(out, {r.low == unbounded_low ? -infinity : double(r.low),
                      r.high == unbounded_high ? infinity : double(r.high)});
+  out.magnitude = magnitude_of(DType::i64);
   set_index(out, iota.value);
   return out;
 }
@@ -363,12 +374,14 @@ Info FactMaker::extent(DType type) const {
   out.dtype = type;
   out.finite = true;
   out.low = 0;
+  out.magnitude = magnitude_of(DType::i64);
   return out;
 }
 
 Info FactMaker::cast(DType to, const Info& x) const {
   Info out = x;
   out.dtype = to;
+  out.magnitude = is_float(to) ? x.reach() : Magnitude();
   out.constant.reset();
   out.index.reset();
   if (to == DType::boolean)
@@ -393,7 +406,10 @@ Info FactMaker::row(Op op, Operands xs) const {
   DType types[3] = {};
   for (size_t k = 0; k < xs.size(); ++k) types[k] = xs[k]->dtype;
   out.dtype = result_type(luminal::row(op), types).value_or(xs.back()->dtype);
-  if (is_float(xs.back()->dtype)) set_bounds(out, bounds_of(op, xs));
+  if (is_float(xs.back()->dtype)) {
+    set_bounds(out, bounds_of(op, xs));
+    out.magnitude = magnitude_of_row(op, xs);
+  }
   out.finite = !is_float(out.dtype) || (out.finite && stays_finite(op, xs));
   if (op != Op::select) {
     if (const auto n = fold_constants(op, out.dtype, xs)) set_constant(out, *n);
@@ -442,6 +458,7 @@ Info FactMaker::view(Value v, Operands xs) const {
     out.constant.reset();
     out.low = low_mark(std::min(out.low, place.fill));
     out.high = high_mark(std::max(out.high, place.fill));
+    out.magnitude = either(xs[0]->reach(), magnitude_of(place.fill));
     out.finite = out.finite && std::isfinite(place.fill);
     if (std::isnan(place.fill)) out.low = -infinity, out.high = infinity;
   } else if (xs[0]->index && place.holes.empty()) {
@@ -460,6 +477,7 @@ Info FactMaker::result(int component, Value monoid, Value set, Operands bodies) 
   Info out = *bodies[size_t(component)];
   out.constant.reset();
   out.index.reset();
+  out.magnitude = {};
   out.extremum = c.op == Op::max || c.op == Op::min ? over : AxisSet();
   for (const int j : m.dependencies(component)) join(out, *bodies[size_t(j)]);
   out.axes -= over;
@@ -479,6 +497,9 @@ Info FactMaker::result(int component, Value monoid, Value set, Operands bodies) 
     if (c.op == Op::add)
       bounds = {b.low < 0 ? -infinity : empty ? 0 : b.low, b.high > 0 ? infinity : empty ? 0 : b.high};
     if ((c.op == Op::max || c.op == Op::min) && !empty) bounds = b;
+    if (c.op == Op::add)
+      out.magnitude = magnitude_of_sum(*bodies[size_t(component)], most_points(t_.axes, over));
+    if (c.op == Op::max || c.op == Op::min) out.magnitude = bodies[size_t(component)]->reach();
   }
   set_bounds(out, bounds);
   return out;
@@ -493,6 +514,7 @@ Info FactMaker::prefix(int component, Value monoid, Value number, Operands bodie
   out.index.reset();
   for (const int j : m.dependencies(component)) join(out, *bodies[size_t(j)]);
   out.extremum = {};
+  out.magnitude = {};
   out.axes.insert(along.axis);
   out.dtype = c.dtype;
   Bounds bounds;

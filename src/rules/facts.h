@@ -4,6 +4,7 @@
 // a term join. They are the function `info` of the e-graph (facts.egg), so guards of rules read
 // them. All of them only grow: what held once holds after any further union.
 #pragma once
+#include "rules/magnitude.h"
 #include "rules/payloads.h"
 #include <limits>
 #include <optional>
@@ -30,6 +31,8 @@ struct Info {
   /// Every value lies between them, NaN aside. They are -inf, -1, 0, `above_zero` or `far_above_zero` (low
   /// only), 1 or inf: so few that facts come to an end.
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  /// Without what type and bounds say: reach() has all.
+  Magnitude magnitude;
   std::optional<Number> constant;
   /// It is this integer or condition over the symbols of axes and dimensions.
   std::optional<Expr> index;
@@ -42,6 +45,7 @@ struct Info {
   uint64_t hash() const;
   bool not_negative() const { return low >= 0; }
   bool positive() const { return low > 0; }
+  Magnitude reach() const { return narrowed(magnitude, dtype, low, high); }
   /// Of the constant, where it has one.
   std::optional<double> number() const;
   /// It needs no pass over any of the axes.
@@ -55,6 +59,10 @@ inline constexpr double above_zero = std::numeric_limits<double>::denorm_min();
 /// Marks a value whose reciprocal is far from an overflow, but in types with few exponents.
 inline constexpr double far_above_zero = 0x1p-64;
 
+/// May there be no point along one of the axes?
+bool may_be_empty(const AxisTable& axes, const AxisSet& over);
+/// Along the axes, by what is known of their extents; 1 or more.
+double most_points(const AxisTable& axes, const AxisSet& over);
 /// Are 2^-126 to 2^127 normal numbers of the floating type?
 bool has_wide_exponents(DType type);
 /// Is the reciprocal infinite only where all quotients by the value are infinite or NaN?

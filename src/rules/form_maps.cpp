@@ -1,6 +1,7 @@
 // rules/form_maps.cpp -- expressions over the dimensions of a form.
 #include "rules/form_maps.h"
 #include "rules/form_edits.h"
+#include <algorithm>
 
 namespace luminal::rules {
 
@@ -55,6 +56,15 @@ Expr has_points(const AxisTable& axes, const Form& from, const LaidOut& to, cons
     else
       need(a);
   return all;
+}
+
+bool holes_stand_alone(const AxisTable& axes, const Place& place, const Form& from) {
+  for (const auto& [axis, e] : place.index) {
+    if (e.is_symbol() && axes.read_by(e).empty())
+      for (size_t d = 0; d < from.rank(); ++d)
+        if (from.dim(d).size() > 1 && std::ranges::count(from.dim(d), axis) > 0) return false;
+  }
+  return true;
 }
 
 } // namespace luminal::rules

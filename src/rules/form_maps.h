@@ -13,5 +13,8 @@ std::vector<Expr> map_of(const AxisTable& axes, const Form& from, const LaidOut&
                          const Place* place = nullptr);
 /// What does not vary with an axis is read at its first point: an axis that may be empty must have one.
 Expr has_points(const AxisTable& axes, const Form& from, const LaidOut& to, const Place* place = nullptr);
+/// An index that is a hole by itself is held inside of its extent by the policy of the hole: is it the index
+/// of a whole dimension?
+bool holes_stand_alone(const AxisTable& axes, const Place& place, const Form& from);
 
 } // namespace luminal::rules

@@ -43,6 +43,11 @@ constexpr GuardInfo guards[] = {
     {"tiles-pay", "Place Axes Info Info", chooses,
      "the sum over the axes has several terms, and the second several results, at each place that is read"},
     {"wide-exponents", "Info", proves, "2^-126 to 2^127 are normal numbers of its floating type"},
+    {"keeps-range", "Info Info Info", proves,
+     "the first is neither large nor small, or one of the others is not large, by three quarters of the "
+     "exponents of their type"},
+    {"some-or-finite", "Info Axes", proves,
+     "there is a point along the axes, or the value is finite, overflows aside, whatever the inputs hold"},
     {"no-extremum", "Info Axes", chooses,
      "it is not known to be made of a maximum or minimum over one of the axes by sums, products and "
      "quotients"},

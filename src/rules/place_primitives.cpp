@@ -45,10 +45,13 @@ private:
       return t_.sets.id(out);
     });
     guard("apart", {"Axes", "Axes"}, [this](Args a) { return !axes(a[0]).intersects(axes(a[1])); });
-    guard("some", {"Axes"}, [this](Args a) { // there is a point along them
-      bool out = true;
-      axes(a[0]).for_each([&](AxisId k) { out = out && t_.axes.extent(k).range().low >= 1; });
-      return out;
+    guard("some", {"Axes"}, [this](Args a) { return !may_be_empty(t_.axes, axes(a[0])); });
+    // The condition that there is a point along them, where a product with the value asks for it.
+    make("when-some", {"Axes", "Info"}, "Iota", [this](Args a) -> std::optional<Value> {
+      if (info(a[1]).finite) return {};
+      Expr all = 1;
+      axes(a[0]).for_each([&](AxisId k) { all = logical_and(all, lt(0, t_.axes.extent(k))); });
+      return all.is_constant() ? std::nullopt : std::optional(t_.iotas.id({all, DType::boolean}));
     });
     // sum_k c sum_l(a b) and sum_l a sum_k(c b), by the points that both go through.
     guard("exchange-pays", {"Info", "Info", "Info", "Axes", "Axes"}, [this](Args a) {

@@ -26,17 +26,38 @@ std::optional<ClassId> Quotients::dividend(ClassId c) const {
 
 bool Quotients::divides(ClassId c) {
   if (const auto known = divides_.find(c); known != divides_.end()) return known->second;
-  const bool divides = divisor(c) || (!is_written_(c) && factors(row_(c)));
+  const bool divides = divisor(c) || (!is_written_(c) && (factors(row_(c)) || arms(row_(c))));
   divides_[c] = divides;
   return divides;
+}
+
+bool Quotients::has_dividend(ClassId c) {
+  if (!divides(c)) return true;
+  if (divisor(c)) return dividend(c) && has_dividend(*dividend(c));
+  if (const auto both = factors(row_(c))) return has_dividend(both->first) || has_dividend(both->second);
+  const Arms of = *arms(row_(c));
+  return has_dividend(of.yes) && has_dividend(of.no);
 }
 
 std::optional<std::pair<ClassId, ClassId>> Quotients::factors(const RowView& row) {
   if (row.op != t_.ops().rows[size_t(Op::mul)]) return {};
   const ClassId a = t_.graph().find(row.args()[0]), b = t_.graph().find(row.args()[1]);
-  if (divides(b)) return std::pair(a, b);
+  if (divides(b) && (!divides(a) || has_dividend(a))) return std::pair(a, b);
   if (divides(a)) return std::pair(b, a);
   return {};
+}
+
+std::optional<Quotients::Arms> Quotients::arms(const RowView& row) {
+  if (row.op != t_.ops().rows[size_t(Op::select)]) return {};
+  const auto find = [&](size_t k) { return t_.graph().find(row.args()[k]); };
+  const Arms out{find(0), find(1), find(2)};
+  if (!divides(out.yes) && !divides(out.no)) return {};
+  return out;
+}
+
+bool Quotients::is_zero(ClassId c) const {
+  const RowView r = row_(c);
+  return r.op == t_.ops().number && value_of(t_.numbers[r.args()[0]]) == 0;
 }
 
 ScaledReciprocal scaled_reciprocal(Fragment& out, NodeId divisor) {

@@ -22,12 +22,20 @@ public:
   std::optional<ClassId> divisor(ClassId c) const;
   /// Of a quotient.
   std::optional<ClassId> dividend(ClassId c) const;
-  /// Is it such a reciprocal or quotient, or a product that rules made with one in it?
+  /// Is it such a reciprocal or quotient, or a product or choice that rules made with one in it?
   bool divides(ClassId c);
   /// The factors of a product, the one that divides last; nothing where neither does, or for another term.
   std::optional<std::pair<ClassId, ClassId>> factors(const egraph::RowView& row);
+  struct Arms {
+    ClassId condition, yes, no;
+  };
+  /// Of a choice of which one arm divides.
+  std::optional<Arms> arms(const egraph::RowView& row);
+  bool is_zero(ClassId c) const;
 
 private:
+  /// Is it known without a reciprocal by itself, as x / s is?
+  bool has_dividend(ClassId c);
   RegionTerms& t_;
   std::function<egraph::RowView(ClassId)> row_;
   std::function<bool(ClassId)> is_written_;

@@ -53,6 +53,34 @@ fn @main(%x: f32[3, 2]) {
   %v2 = get %f2, 0
   return v = %v2
 })"},
+    {"averages of what may be nothing", R"(
+symbol T: 0..3
+fn @main(%x: f32[3, T], %v: f32[2, T], %c: f32[3], %n: i32[3]) {
+  %av = view %c [i: 3, j: T] -> [i]
+  %a = mul %x, %av
+  %cf = fold [i: 3, j: T] over [j] { sum %a[i, j] }
+  %o = get %cf, 0
+  %nf = cast f32 %n
+  %nv = view %nf [i: 3, j: T] -> [i]
+  %b = mul %x, %nv
+  %bf = fold [i: 3, j: T] over [j] { sum %b[i, j] }
+  %p = get %bf, 0
+  %mf = fold [i: 3, j: T] over [j] { max %x[i, j] }
+  %m = get %mf, 0
+  %mv = view %m [i: 3, j: T] -> [i]
+  %d = sub %x, %mv
+  %e = exp %d
+  %lf = fold [i: 3, j: T] over [j] { sum %e[i, j] }
+  %l = get %lf, 0
+  %lv = view %l [i: 3, j: T] -> [i]
+  %w = div %e, %lv
+  %wv = view %w [i: 3, n: 2, j: T] -> [i, j]
+  %vv = view %v [i: 3, n: 2, j: T] -> [n, j]
+  %y = mul %wv, %vv
+  %of = fold [i: 3, n: 2, j: T] over [j] { sum %y[i, n, j] }
+  %q = get %of, 0
+  return o = %o, p = %p, q = %q
+})"},
     {"a maximum of sums", R"(
 fn @main(%x: f32[2, 3, 5]) {
   %sf = fold [i: 2, k: 3, l: 5] over [l] { sum %x[i, k, l] }
@@ -478,13 +506,15 @@ std::vector<RuleCase> fixed_rule_cases() {
     RuleCase c{t.name, parse_module(t.text, t.name), {}};
     uint64_t state = 1 + out.size();
     const Function& f = c.module.entry();
+    for (const Expr symbol : c.module.symbols)
+      c.bindings.symbols[std::string(symbol.name())] = symbol.range().high;
     for (const NodeId id : f.params) {
       const auto& input = std::get<InputAttr>(f[id].attr);
       std::vector<int64_t> dims;
       int64_t n = 1;
       for (const Expr e : input.type.shape) {
-        dims.push_back(e.value());
-        n *= e.value();
+        dims.push_back(e.is_constant() ? e.value() : e.range().high);
+        n *= dims.back();
       }
       std::vector<double> values;
       for (int64_t k = 0; k < n; ++k) {

@@ -95,7 +95,8 @@ private:
       Node node = f_[id];
       node.name.clear();
       if (read_.contains(id)) stored_.insert(copy);
-      if (node.kind != NodeKind::constant && (read_.contains(id) || node.kind == NodeKind::input)) {
+      const bool is_read = read_.contains(id) && (node.kind != NodeKind::constant || is_updated(id));
+      if (is_read || node.kind == NodeKind::input) {
         const Role role = is_updated(id) ? Role::state : Role::argument;
         node.kind = NodeKind::input;
         node.attr = InputAttr{fmt::format("in{}", part_.params.size()), role, f_[id].type()};

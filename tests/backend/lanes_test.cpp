@@ -298,7 +298,8 @@ TEST(Memory, NanInAnyLaneThatIsAliveReachesLargestAndLeast) {
     }
 }
 
-/// Whole vectors, the first lanes of one, and those that a condition leaves: also none.
+/// Whole vectors, the first lanes of one, and those that a condition leaves: also none. A value that all
+/// lanes share is scanned as any other.
 TEST(Memory, ScansOfLanes) {
   for (const char* type : {"f32", "f64", "bf16", "i32", "u8", "i64"})
     for (int lanes : {2, 8, 16, 64}) {
@@ -313,7 +314,8 @@ TEST(Memory, ScansOfLanes) {
       };
       text += "  vector a in 0.." + n + "\n" + store("a", 0, "a") + "    z[0] = last_lane(x[a])\n";
       text += "  vector b in 0.." + n + " masked m\n" + store("b", 2, "b + " + n) + "    y[b + " +
-              std::to_string(4 * lanes) + "] = scan_lanes<min>(x[b])\n" +
+              std::to_string(4 * lanes) + "] = scan_lanes<min>(x[b])\n" + "    y[b + " +
+              std::to_string(7 * lanes) + "] = scan_lanes<add>(x[0])\n" +
               "    z[1] = last_lane(scan_lanes<mul>(x[b]))\n";
       text += "  vector d in 0.." + n + "\n    if d < k\n" + "      y[d + " + std::to_string(5 * lanes) +
               "] = scan_lanes<add>(x[d])\n" + "      y[d + " + std::to_string(6 * lanes) +

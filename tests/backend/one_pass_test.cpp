@@ -31,7 +31,7 @@ struct Shape {
   Mask mask = Mask::causal;
   std::string cache = "f32";
   bool dynamic = true, empty_rows_are_zero = false, base_two = false, sink = false;
-  int64_t most_queries = 130, most_past = 130;
+  int64_t most_queries = 130, most_past = 130, least_queries = 1;
 };
 
 /// The maximum of each row of scores, exponentials, their sum, the sum of values: nothing is joined
@@ -42,7 +42,9 @@ Module attention(const Shape& s) {
                     past = s.dynamic ? "past" : std::to_string(s.past),
                     rows = fmt::format("[h: {}, g: {}, i: {}, j: {}]", s.heads, s.group, n, keys);
   std::string text;
-  if (s.dynamic) text += fmt::format("symbol n: 1..{}\nsymbol past: 0..{}\n", s.most_queries, s.most_past);
+  if (s.dynamic)
+    text +=
+        fmt::format("symbol n: {}..{}\nsymbol past: 0..{}\n", s.least_queries, s.most_queries, s.most_past);
   text += fmt::format("fn @main(%q: f32[{}, {}, {}, {}], %k: {}[{}, {}, {}], %v: {}[{}, {}, {}]", n, s.heads,
                       s.group, s.depth, s.cache, s.heads, s.most_queries + s.most_past, s.depth, s.cache,
                       s.heads, s.most_queries + s.most_past, s.width);
@@ -277,11 +279,42 @@ TEST(OnePass, ScoresStayInTheKernel) {
         s.dynamic = dynamic, s.empty_rows_are_zero = zero;
         s.cache = zero ? "bf16" : "f32";
         s.sink = mask % 2;
+        s.least_queries = mask % 3 == 0 ? 0 : 1;
         const Running running(attention(s));
         expect_no_scores(running, s);
         EXPECT_LE(launches(running), 2) << running.report;
         if (testing::Test::HasFailure()) FAIL() << mask << dynamic << zero;
       }
+}
+
+/// There may be no keys at all: then the sum of the values is 0, whatever it is divided by.
+TEST(OnePass, AttentionToNothingIsZero) {
+  std::string text = to_string(attention({.heads = 1,
+                                          .group = 2,
+                                          .queries = 6,
+                                          .past = 0,
+                                          .depth = 8,
+                                          .width = 16,
+                                          .mask = Mask::none,
+                                          .most_queries = 200,
+                                          .most_past = 200}));
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"symbol n: 1..200", "symbol n: 0..200"},
+                                 {"f32[n, 1, 2, 8]", "f32[6, 1, 2, 8]"},
+                                 {"i: n", "i: 6"}})
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  const Module module = parse_module(text, "attention to nothing");
+  Running running(module);
+  EXPECT_LE(launches(running), 2) << running.report;
+  for (const int64_t keys : {0, 1, 37}) {
+    Bindings bindings = random_inputs(module, {.queries = 6, .past = 0}, 1);
+    bindings.symbols["n"] = keys;
+    auto context = running.start(module, bindings);
+    ASSERT_TRUE(context->run());
+    int64_t compared = 0;
+    expect_values(module, bindings, *context, compared);
+    EXPECT_EQ(compared, 6 * 2 * 16);
+  }
 }
 
 /// Whatever the mask is, the kernel runs in tiles of the keys, with lanes; tiles that a mask of data hides

@@ -243,6 +243,42 @@ TEST(PlanRace, APlanThatIsNearIsTunedBeforeItIsRejected) {
       << "the next plan, or none";
 }
 
+/// Rules make the sum of distances to a mean exactly 0, the terms as they came nearly: neither is wrong.
+TEST(PlanRace, AResultThatCancelsIsHeldAgainstTheTermsAsTheyCame) {
+  const ScratchFolder folder("plan_race_cancels");
+  ThreadPool pool(1);
+  auto cache = std::make_shared<TuningCache>(folder.file());
+  Options options = options_in(folder, cache, pool);
+  options.search.mode = SearchMode::budget;
+  options.search.seconds = 60;
+  bool done = false;
+  options.search.progress = [&](const SearchProgress& p) {
+    done = p.phase == SearchProgress::Phase::measuring;
+  };
+  options.search.stop = [&] { return done; };
+  const Compiled searched = compile(parse_module(R"(
+fn @main(%x: f32[5, 17]) {
+  %f = fold [a: 5, b: 17] over [b] { sum %x[a, b] }
+  %s = get %f, 0
+  %n = const f32 17
+  %nv = view %n [a: 5] -> []
+  %m = div %s, %nv
+  %mv = view %m [a: 5, b: 17] -> [a]
+  %d = sub %x, %mv
+  %q = mul %d, %d
+  %g = fold [a: 5, b: 17] over [b] { sum %q[a, b] }
+  %v = get %g, 0
+  %e = fold [a: 5, b: 17] over [b] { sum %d[a, b] }
+  %z = get %e, 0
+  return z = %z, v = %v
+})"),
+                                    options)
+                                .value();
+  ASSERT_TRUE(searched.search);
+  EXPECT_GE(searched.search->region_plans, 1) << searched.report();
+  EXPECT_EQ(searched.search->mismatches, 0) << searched.report();
+}
+
 TEST(PlanRace, ASearchRacesPlansWithinItsBudget) {
   const ScratchFolder folder("plan_race_search");
   ThreadPool pool(1);

@@ -205,6 +205,26 @@ fn @main(%x: f32[500, 64], %at: i32[256], %by: i32[256]) {
   EXPECT_THAT(searched->search->notes, testing::IsEmpty()) << "the whole program runs with the inputs drawn";
 }
 
+/// A kernel updates a copy of the constant in place; by itself it has a state there.
+TEST(PlanSearch, KernelsThatScatterIntoAConstantAreTuned) {
+  const ScratchFolder folder("plan_search_constant");
+  const Module module = parse_module(R"(
+fn @main(%x: i32[256], %at: i64[256]) {
+  %c = const i32[2] {3, 5}
+  %y = scatter min %c, %x [i: 256] with h = %at[i] in 0..1 clamp -> [h]
+  return y = %y
+})");
+  auto cache = std::make_shared<TuningCache>(folder.file());
+  ThreadPool pool(1);
+  Options options = search_in(folder, cache, pool);
+  OneList one_list;
+  one_list.limit(options.search);
+  const auto searched = compile(module, options);
+  ASSERT_TRUE(searched) << searched.error();
+  EXPECT_EQ(searched->search->searched, 1) << searched->report();
+  EXPECT_EQ(searched->search->mismatches, 0);
+}
+
 TEST(ProgramRace, DrawsInputsThatThePlanAccepts) {
   ThreadPool pool(1);
   Options options = Options::host(1);

@@ -111,21 +111,23 @@ fn @main(%x: f32[3, 5], %h: f16[3]) {
   %ev = view %eps [i: 3] -> []
   %p = add %v, %ev
   %r = sqrt %p
-  %small = const f32 1e-30
+  %small = const f32 1e-39
   %sv = view %small [i: 3] -> []
   %t = max %v, %sv
+  %s = sqrt %v
   %c = cast f16 %r
   %mf = fold [i: 3, k: 5] over [k] { max %q[i, k] }
   %m = get %mf, 0
   %n = max %m, %ev
   %u = recip %n
-  return v = %v, p = %p, r = %r, t = %t, c = %c, h = %h, m = %m, u = %u, eps = %eps
+  return v = %v, p = %p, r = %r, s = %s, t = %t, c = %c, h = %h, m = %m, u = %u, eps = %eps
 })");
   EXPECT_FALSE(divides_safely(f.of("v"))) << "it may be subnormal";
   EXPECT_TRUE(divides_safely(f.of("p")));
   EXPECT_TRUE(divides_safely(f.of("r")));
   EXPECT_TRUE(divides_safely(f.of("eps")));
-  EXPECT_FALSE(divides_safely(f.of("t"))) << "far above zero is a mark, and this is below it";
+  EXPECT_TRUE(divides_safely(f.of("s"))) << "it is 0, or 2^-75 and more";
+  EXPECT_FALSE(divides_safely(f.of("t"))) << "1 / 1e-39 is infinite";
   EXPECT_TRUE(f.of("t").positive());
   EXPECT_FALSE(divides_safely(f.of("c"))) << "reciprocals of f16 end at 65504";
   EXPECT_FALSE(f.of("c").positive());
@@ -133,6 +135,59 @@ fn @main(%x: f32[3, 5], %h: f16[3]) {
   EXPECT_TRUE(f.of("v").extremum.empty());
   EXPECT_EQ(f.of("m").extremum.size(), 1);
   EXPECT_EQ(f.of("u").extremum, f.of("m").extremum);
+}
+
+/// A factor that is far from the ends of its type's range may leave products.
+TEST(Facts, MagnitudesOfStatistics) {
+  Facts f(R"(
+symbol T: 0..1000
+fn @main(%x: f32[3, T], %y: f32[3], %d: f64[3], %n: i32[3]) {
+  %q = mul %x, %x
+  %vf = fold [i: 3, k: T] over [k] { sum %q[i, k] }
+  %v = get %vf, 0
+  %r = rsqrt %v
+  %mf = fold [i: 3, k: T] over [k] { max %x[i, k] }
+  %m = get %mf, 0
+  %mv = view %m [i: 3, k: T] -> [i]
+  %less = neg %mv
+  %e0 = add %x, %less
+  %e = exp %e0
+  %lf = fold [i: 3, k: T] over [k] { sum %e[i, k] }
+  %l = get %lf, 0
+  %w = recip %l
+  %j = max %m, %y
+  %jn = neg %j
+  %jv = view %jn [i: 3, k: T] -> [i]
+  %b0 = add %x, %jv
+  %b = exp %b0
+  %bf = fold [i: 3, k: T] over [k] { sum %b[i, k] }
+  %bs = get %bf, 0
+  %c0 = add %y, %jn
+  %c1 = exp %c0
+  %z = add %bs, %c1
+  %s = sqrt %d
+  %c = cast f32 %n
+  %a = abs %c
+  %half = const f32 0.5
+  %hv = view %half [i: 3] -> []
+  %h = mul %r, %hv
+  %u = mul %r, %r
+  return v = %v, r = %r, l = %l, w = %w, z = %z, bs = %bs, s = %s, c = %c, h = %h, u = %u, e = %e, a = %a
+})");
+  using rules::Magnitude;
+  EXPECT_EQ(f.of("v").reach(), (Magnitude{152, 128})) << "all numbers of the type";
+  EXPECT_EQ(f.of("r").reach(), (Magnitude{64, 80}));
+  EXPECT_EQ(f.of("l").reach(), (Magnitude{0, 16})) << "it is 0, or from 1 to the number of terms";
+  EXPECT_EQ(f.of("l").low, 0) << "of no terms";
+  EXPECT_EQ(f.of("w").reach(), (Magnitude{16, 0}));
+  EXPECT_EQ(f.of("s").reach(), (Magnitude{544, 512}));
+  EXPECT_EQ(f.of("c").reach(), (Magnitude{0, 64}));
+  EXPECT_EQ(f.of("h").reach(), (Magnitude{72, 80}));
+  EXPECT_EQ(f.of("u").reach(), (Magnitude{128, 128}));
+  for (const char* name : {"r", "w", "l", "z", "s", "c", "h"}) EXPECT_TRUE(is_mid_range(f.of(name))) << name;
+  for (const char* name : {"v", "u", "e", "bs"}) EXPECT_FALSE(is_mid_range(f.of(name))) << name;
+  EXPECT_TRUE(is_never_large(f.of("e")));
+  EXPECT_FALSE(is_never_large(f.of("v")));
 }
 
 TEST(Facts, ConditionsAndPositionsAreExpressions) {
