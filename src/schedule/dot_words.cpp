@@ -264,6 +264,7 @@ FormulaRef insert_words(Nests& nests, StageId stage, const WordsCopy& copy, cons
     for (Expr e : index_of(part)) note(e);
     note(guard_of(part));
   });
+  if (!whole && axis.extent.multiple() % unit.k != 0) note(axis.symbol); // zeros fill the last word
   if (copy.columns && !whole) {
     const auto is = [&](Expr symbol) {
       return [&, symbol](AxisId a) { return nests.cone.axes[a].symbol == symbol; };
