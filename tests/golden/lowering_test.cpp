@@ -276,28 +276,6 @@ TEST(GoldenAhead, WordsAreAskedForWhileOthersAreMultiplied) {
   EXPECT_EQ(count_of(text, "prefetch"), 2) << text;
 }
 
-/// The words of an operand that is the same along the sum: the last one ends with zeros, too.
-TEST(GoldenUnits, WordsOfWhatDoesNotVaryAlongTheSumEndWithIt) {
-  for (const int64_t k : {3, 5, 8}) {
-    const std::string text = fmt::format(R"(fn @f(%A: bf16[7, 3], %B: bf16[3, {0}, 6]) {{
-  %s = mul %A, %A
-  %a = view %s [i: 7, n: 6, m: 3, k: {0}] -> [i, m]
-  %x = cast f32 %a
-  %b = view %B [i: 7, n: 6, m: 3, k: {0}] -> [m, k, n]
-  %y = cast f32 %b
-  %p = mul %x, %y
-  %f = fold [i: 7, n: 6, m: 3, k: {0}] over [m, k] where n + k >= 1 {{ sum %p[i, n, m, k] }}
-  %C = get %f, 0
-  return C = %C
-}}
-)",
-                                         k);
-    const std::string loops = loops_of(text, "unit f avx512.dpbf16 V W\n", {}, 1e-5);
-    EXPECT_THAT(loops, is_right) << text;
-    EXPECT_THAT(loops, testing::HasSubstr("avx512.dpbf16("));
-  }
-}
-
 /// Partial sums are combined as far as they go.
 TEST(GoldenSplits, PartsThatEndInTheMiddleAreNotSplitAgain) {
   const std::string term = R"(fn @f(%X: f32[5, 63]) {

@@ -1,4 +1,4 @@
-// golden/sums_test.cpp -- sums in blocks and in parts beside each other.
+// golden/sums_test.cpp -- sums in blocks, in words and in parts beside each other.
 #include "golden/lowered_loops.h"
 #include <fmt/format.h>
 
@@ -128,6 +128,28 @@ TEST(GoldenSegments, ElementsBehindSumsAreMadeTogether) {
   const std::string schedule = to_string(default_schedule(*cone, {}));
   EXPECT_THAT(schedule, testing::HasSubstr("segments z q 2\n"));
   EXPECT_THAT(loops_of(term, schedule), is_right) << schedule;
+}
+
+/// The words of an operand that is the same along the sum: the last one ends with zeros, too.
+TEST(GoldenUnits, WordsOfWhatDoesNotVaryAlongTheSumEndWithIt) {
+  for (const int64_t k : {3, 5, 8}) {
+    const std::string text = fmt::format(R"(fn @f(%A: bf16[7, 3], %B: bf16[3, {0}, 6]) {{
+  %s = mul %A, %A
+  %a = view %s [i: 7, n: 6, m: 3, k: {0}] -> [i, m]
+  %x = cast f32 %a
+  %b = view %B [i: 7, n: 6, m: 3, k: {0}] -> [m, k, n]
+  %y = cast f32 %b
+  %p = mul %x, %y
+  %f = fold [i: 7, n: 6, m: 3, k: {0}] over [m, k] where n + k >= 1 {{ sum %p[i, n, m, k] }}
+  %C = get %f, 0
+  return C = %C
+}}
+)",
+                                         k);
+    const std::string loops = loops_of(text, "unit f avx512.dpbf16 V W\n", {}, 1e-5);
+    EXPECT_THAT(loops, is_right) << text;
+    EXPECT_THAT(loops, testing::HasSubstr("avx512.dpbf16("));
+  }
 }
 
 } // namespace
