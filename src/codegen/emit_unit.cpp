@@ -267,7 +267,8 @@ Value* Emitter::bf16_bits(const kernel::Value& v, Value* x) {
   Value* any = b_.CreateOrReduce(
       call_intrinsic(n == 16 ? "llvm.x86.avx512.fpclass.ps.512" : "llvm.x86.avx512.fpclass.ps.256",
                      llvm::FixedVectorType::get(b_.getInt1Ty(), n), {x, b_.getInt32(rare)}));
-  BasicBlock *before = b_.GetInsertBlock(), *by_integers = block("by_integers"), *end = block("rounded");
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *by_integers = block("by_integers"),
+                   *end = block("rounded");
   b_.CreateCondBr(any, by_integers, end, llvm::MDBuilder(context_).createBranchWeights(1, 2000));
   b_.SetInsertPoint(by_integers);
   Value* exact = math_.bf16_bits(x);

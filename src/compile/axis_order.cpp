@@ -32,8 +32,8 @@ const FoldAttr* plain_fold(const Function& f, const Node& node) {
 /// How many numbers the words have of which dot instructions sum the products of this fold; 0: of none.
 int64_t numbers_a_word(const Function& f, const Node& fold) {
   const auto& attr = std::get<FoldAttr>(fold.attr);
-  if (attr.monoid.size() != 1 || attr.monoid != Monoid::plain(Op::add, f[fold.inputs[0]].type().dtype))
-    return 0;
+  const DType type = f[fold.inputs[0]].type().dtype;
+  if ((type != DType::f32 && type != DType::i32) || attr.monoid != Monoid::plain(Op::add, type)) return 0;
   const auto behind_views = [&](NodeId id) -> const Node& {
     while (f[id].kind == NodeKind::view) id = f[id].inputs[0];
     return f[id];

@@ -73,7 +73,7 @@ private:
 
   NodeId step(NodeId x) {
     const Shape shape = b_[x].type().shape;
-    switch (pick(0, 7)) {
+    switch (pick(0, 8)) {
     case 0: return b_.map(Op::max, {x, filled(0, shape)});
     case 1: { // a residual
       const NodeId made = conv(x, extent(x, 1));
@@ -113,6 +113,12 @@ private:
     case 6: { // what is above the greatest of each image
       const NodeId most = b_.reduce(Op::max, x, {2, 3});
       return b_.map(Op::sub, {x, b_.view(most, shape, {axis_symbol(0, shape[0]), axis_symbol(1, shape[1])})});
+    }
+    case 7: { // only where a pixel of the image has a number above 0
+      const NodeId any = b_.reduce(Op::bit_or, b_.map(Op::lt, {filled(0, shape), x}), {1});
+      const NodeId here =
+          b_.view(any, shape, {axis_symbol(0, shape[0]), axis_symbol(2, shape[2]), axis_symbol(3, shape[3])});
+      return b_.map(Op::select, {here, x, filled(1, shape)});
     }
     default: return conv(x);
     }

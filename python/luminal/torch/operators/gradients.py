@@ -79,10 +79,14 @@ def adaptive_avg_pool_backward(c: C, gradient: T, x: T) -> T:
     few terms."""
     rank = 2 if "2d" in c.op else 3
     shape = list(gradient.shape)
+
+    def means(sizes: list[typing.Any]) -> typing.Callable[[T], T]:
+        return lambda v: pl.adaptive_avg_pool(v, sizes)
+
     for axis in range(x.ndim - rank, x.ndim):
         shape[axis] = x.shape[axis]
         start, sizes = c.full(shape, 0, c.dtype), list(gradient.shape[-rank:])
-        gradient = through(start, lambda v, sizes=sizes: pl.adaptive_avg_pool(v, sizes), gradient)
+        gradient = through(start, means(sizes), gradient)
     return gradient
 
 
