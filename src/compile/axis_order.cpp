@@ -54,7 +54,6 @@ int64_t numbers_a_word(const Function& f, const Node& fold) {
 /// Values that lie in one order: results of a sum and what maps make of them.
 struct ValueGroup {
   Shape shape;
-  double elements = 0;
   bool has_fold = false, fixed = false;
   bool of_inputs = true;   ///< maps of inputs and constants alone, which readers compute for themselves
   bool read_apart = false; ///< by others than the folds whose bodies it is
@@ -115,7 +114,7 @@ private:
           own = own ? merged(*own, *group_of_[in]) : *group_of_[in];
       if (!own) {
         own = groups_.size();
-        groups_.push_back({.shape = node.type().shape, .elements = count(node.type())});
+        groups_.push_back({.shape = node.type().shape});
       }
       group_of_[id] = own;
       ValueGroup& group = groups_[*own];

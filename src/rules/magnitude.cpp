@@ -51,7 +51,7 @@ Magnitude magnitude_of_row(Op op, std::span<const Info* const> xs) {
   case Op::neg:
   case Op::abs: return a;
   case Op::max:
-    if (xs[0]->positive() || xs[1]->positive()) // it is no less than that one
+    if (xs[0]->positive() || xs[1]->positive()) // it is at least that one
       return {std::min(xs[0]->positive() ? a.below : Magnitude().below,
                        xs[1]->positive() ? b.below : Magnitude().below),
               std::max(a.above, b.above)};

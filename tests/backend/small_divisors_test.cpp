@@ -25,7 +25,7 @@ public:
     if (below(2)) x = folded(x);
     module = parse_module(fmt::format("fn @main({}) {{\n{}  return y = {}\n}}\n", params_, text_, x));
   }
-  /// Factors that are no statistics may be taken in any order: they are ordinary ones but for small divisors.
+  /// Factors that are not statistics may come in any order: ordinary ones, but for small divisors.
   double most() const { return largest(type_) / (is_large_ || type_ == DType::f16 ? 64 : 0x1p32); }
   Module module;
   Bindings bindings;

@@ -131,6 +131,9 @@ inline bool is_elementwise(const Node& node) {
 
 using Rule = std::optional<NodeId> (*)(Rebuild&, const Node&, Numerics allowed);
 std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics);
+/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity. With
+/// `singles`, axes of one element, which no index names, take each other's places in order.
+std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape& source, bool singles);
 /// The value through a view without a condition; maps and casts that nobody else reads are made through it.
 std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth = 0);
 std::optional<NodeId> fold_digits_rule(Rebuild& r, const Node& node);

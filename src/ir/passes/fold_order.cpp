@@ -9,30 +9,6 @@
 namespace luminal::passes {
 namespace {
 
-/// out[i0, i1, ..] = in[i_p(0), i_p(1), ..]: p, where it is a permutation and not the identity. With
-/// `singles`, axes of one element, which no index names, take each other's places in order.
-std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape& source, bool singles) {
-  if (!view.predicate.is_constant(1) || !view.holes.empty() || view.shape.size() != source.size()) return {};
-  std::vector<int> of(source.size(), -1);
-  std::vector<bool> taken(source.size());
-  for (size_t k = 0; k < source.size(); ++k)
-    for (size_t d = 0; d < view.shape.size() && of[k] < 0; ++d) {
-      const Expr axis = axis_symbol(int(d), view.shape[d]);
-      const bool single =
-          singles && source[k].is_constant(1) && view.shape[d].is_constant(1) && view.map[k].is_constant(0);
-      if (taken[d] || view.shape[d] != source[k] || !(single || (axis.is_symbol() && axis == view.map[k])))
-        continue;
-      of[k] = int(d), taken[d] = true;
-    }
-  bool identity = true;
-  for (size_t k = 0; k < of.size(); ++k) {
-    if (of[k] < 0) return {};
-    identity &= of[k] == int(k);
-  }
-  if (identity) return {};
-  return of;
-}
-
 constexpr int most_maps = 8; // one above the other
 
 /// The fold of one component whose result this is, where one node reads that; none otherwise. (Equal nodes
@@ -73,6 +49,28 @@ bool made_of_narrow(const Rebuild& r, NodeId id, int depth = 0) {
 }
 
 } // namespace
+
+std::optional<std::vector<int>> permutation_of(const ViewAttr& view, const Shape& source, bool singles) {
+  if (!view.predicate.is_constant(1) || !view.holes.empty() || view.shape.size() != source.size()) return {};
+  std::vector<int> of(source.size(), -1);
+  std::vector<bool> taken(source.size());
+  for (size_t k = 0; k < source.size(); ++k)
+    for (size_t d = 0; d < view.shape.size() && of[k] < 0; ++d) {
+      const Expr axis = axis_symbol(int(d), view.shape[d]);
+      const bool single =
+          singles && source[k].is_constant(1) && view.shape[d].is_constant(1) && view.map[k].is_constant(0);
+      if (taken[d] || view.shape[d] != source[k] || !(single || (axis.is_symbol() && axis == view.map[k])))
+        continue;
+      of[k] = int(d), taken[d] = true;
+    }
+  bool identity = true;
+  for (size_t k = 0; k < of.size(); ++k) {
+    if (of[k] < 0) return {};
+    identity &= of[k] == int(k);
+  }
+  if (identity) return {};
+  return of;
+}
 
 std::optional<NodeId> viewed(Rebuild& r, NodeId id, const ViewAttr& view, int depth) {
   const Node node = r[id]; // a copy: what is put down may move it
